@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+# The only entrances. Each target sets up what it needs, also in a fresh clone; a second run finds it done.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+bin := .venv/bin
+collection := collections/ansible_collections/llmgw/fleet
+
+# An environment made elsewhere (a moved or copied checkout) or whose interpreter is gone is made anew.
+ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.venv)
+.venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
+endif
+
+.PHONY: again help demo test test-fast lint dist clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/demo.stamp ## this machine serves a small model behind the gateway until Ctrl-C; ONCE=1: one answer, then clean up
+	@scripts/debian-packages "for the demo's service manager" systemd:systemctl dbus:dbus-daemon || true
+	@$(bin)/llmgw demo $(if $(ONCE),--once)
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+test: .venv/test.stamp ## all tests that this machine can run, real hosts included where it can; ARGS="-k words" narrows
+	@scripts/debian-packages "for tests on real hosts" debootstrap:debootstrap systemd-container:systemd-nspawn \
+	  openssh-client:ssh iproute2:ip || true
+	@status=0; $(if $(ARGS),,scripts/ansible-test units || status=1;) $(bin)/python -m pytest $(ARGS) || status=1; exit $$status
+
+test-fast: .venv/test.stamp ## the tests that start no host and no engine
+	@$(bin)/python -m pytest -m "not fleet and not engine and not slow" $(ARGS)
+
+# --- lint -------------------------------------------------------------------------------------------------------------
+
+lint_parts := sanity ruff format types layers dependencies nodes yaml shell ansible files
+
+lint: .venv/lint.stamp ## every static check; goes through all of them and shows each one's complaints
+	@$(MAKE) --keep-going --jobs=2 --output-sync=target $(lint_parts:%=lint-%) && echo "lint: all clean"
+
+lint-ruff: .venv/lint.stamp
+	@echo "== ruff: style and likely mistakes" && $(bin)/ruff check
+
+lint-format: .venv/lint.stamp
+	@echo "== ruff format: layout" && $(bin)/ruff format --check
+
+lint-types: .venv/lint.stamp
+	@echo "== mypy: types" && $(bin)/mypy
+
+lint-layers: .venv/lint.stamp
+	@echo "== import-linter: layers and the pure core" && $(bin)/lint-imports --no-logo
+
+lint-dependencies: .venv/lint.stamp
+	@echo "== deptry: declared against imported packages" && $(bin)/deptry --no-ansi .
+
+lint-nodes: .venv/lint.stamp
+	@echo "== vermin: what nodes run needs no newer Python than 3.8" && $(bin)/vermin --quiet --violations --no-tips \
+	  --target=3.8- $(collection)/plugins/modules $(collection)/plugins/module_utils $(collection)/roles
+
+lint-yaml: .venv/lint.stamp
+	@echo "== yamllint" && $(bin)/yamllint --strict .
+
+lint-ansible: .venv/lint.stamp
+	@echo "== ansible-lint, profile production" && NO_COLOR=1 PATH=$(CURDIR)/$(bin):$$PATH ansible-lint
+
+lint-sanity: .venv/lint.stamp
+	@echo "== ansible-test sanity" && scripts/ansible-test sanity
+
+lint-shell: .venv/lint.stamp
+	@echo "== shellcheck" && scripts/debian-packages "to check shell scripts" shellcheck:shellcheck \
+	  && git grep --untracked -lI "^#!.*sh$$" | xargs --no-run-if-empty shellcheck
+
+lint-files: .venv/lint.stamp
+	@echo "== length, licence line and grammar of every file" && $(bin)/python -m pytest -q tests/shape -m "not slow"
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+dist: .venv/test.stamp ## the wheel, and the collection for Ansible Galaxy, in dist/
+	@$(bin)/python -m hatchling build -t wheel
+	@$(bin)/ansible-galaxy collection build --force --output-path dist $(collection)
+
+clean: ## removes what the targets made in this folder
+	@rm -rf .venv .cache dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache $(collection)/tests/output
+
+.venv/%.stamp: pyproject.toml $(collection)/galaxy.yml scripts/environment
+	@scripts/environment $* && touch $@

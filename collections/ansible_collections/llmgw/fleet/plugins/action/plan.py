@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Controller side of llmgw.fleet.plan: asks llmgw for the plan and returns the steps that the playbook loops over."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.llmgw.fleet.plugins.plugin_utils.controller import controller, plain
+
+
+class ActionModule(ActionBase):
+    """Computes the plan of the run's hosts from catalog and stored facts."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp=None, task_vars=None):
+        """Return `steps`, `text`, `summary`, `unplaced`, `changes` and `problems`; with `settle` only `steps`."""
+        result = super().run(tmp, task_vars)
+        _spec, arguments = self.validate_argument_spec(
+            argument_spec={
+                "catalog": {"type": "path", "required": True},
+                "facts": {"type": "path", "required": True},
+                "lost": {"type": "list", "elements": "str", "default": []},
+                "allow_mass_loss": {"type": "bool", "default": False},
+                "settle": {"type": "bool", "default": False},
+            }
+        )
+        with controller(result) as llmgw:
+            if llmgw is None:
+                return result
+            groups = {name: list(task_vars["groups"].get(name, [])) for name in ("fleet", "gateway")}
+            wanted = sorted({*groups["fleet"], *groups["gateway"]})
+            hostvars = task_vars["hostvars"]
+            variables = {
+                host: plain({name: hostvars[host][name] for name in llmgw.VARIABLES if name in hostvars[host]}) for host in wanted
+            }
+            request = llmgw.Request(
+                catalog=llmgw.Path(arguments["catalog"]),
+                facts=llmgw.Path(arguments["facts"]),
+                hosts=llmgw.hosts_of(groups, variables),
+                now=time.time(),
+                in_play=frozenset(map(str, task_vars["ansible_play_hosts_all"])),
+                lost=tuple(map(str, arguments["lost"])),
+                allow_mass_loss=arguments["allow_mass_loss"],
+            )
+            result.update(llmgw.settle(request) if arguments["settle"] else llmgw.make_plan(request))
+        result["changed"] = False
+        return result

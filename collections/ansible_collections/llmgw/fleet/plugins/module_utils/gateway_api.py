@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Waits until a gateway goes by new routes and endpoints have nothing in flight, by its admin API (G6b).
+
+Private to llmgw. A gateway that does not answer counts as busy until the deadline; only a closed port, which means that
+no gateway runs, counts as idle.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import gateway_facts
+
+if TYPE_CHECKING:
+    from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, Response
+
+ENDPOINTS_PATH = "/api/v1/endpoints"
+_ASK_TIMEOUT_S = 3.0
+_FIRST_DELAY_S = 0.05
+_LAST_DELAY_S = 1.0
+_BACK_OFF = 1.4
+
+
+class Reading(NamedTuple):
+    """What a gateway says now. `runs` is False when its port is closed; `trouble` says why nothing could be read.
+
+    `in_flight`: requests by endpoint; None for an endpoint whose number it does not tell.
+    """
+
+    runs: bool
+    generation: int | None = None
+    in_flight: Mapping[str, int | None] = {}
+    trouble: str | None = None
+
+
+class Drained(NamedTuple):
+    """How waiting ended. `in_flight`: those of the endpoints waited for that are not known to be idle."""
+
+    complete: bool
+    detail: str
+    waited_s: float
+    generation: int | None
+    in_flight: Mapping[str, int | None]
+
+
+def read(host: Host, admin_url: str, token: str | None, timeout_s: float = _ASK_TIMEOUT_S) -> Reading:
+    """One reading of the admin API; never raises."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return understand(host.fetch(admin_url.rstrip("/") + ENDPOINTS_PATH, timeout_s, headers))
+
+
+def understand(response: Response) -> Reading:
+    """The reading in an answer, whatever it holds."""
+    if response.status is None:
+        error = response.error or "no answer"
+        if f"[Errno {errno.ECONNREFUSED}]" in error:
+            return Reading(runs=False, trouble="no gateway runs there")
+        return Reading(runs=True, trouble=f"the gateway does not answer ({error})")
+    try:
+        generation, endpoints = gateway_facts.endpoints(response)
+    except gateway_facts.GatewayError as error:
+        return Reading(runs=True, trouble=f"the gateway does not tell its endpoints ({error})")
+    return Reading(runs=True, generation=generation, in_flight={one.endpoint: one.in_flight for one in endpoints})
+
+
+def busy(reading: Reading, generation: int, endpoints: Sequence[str]) -> Mapping[str, int | None] | None:
+    """Endpoints that are not known to be idle; None while the gateway is not known to go by this generation's routes.
+
+    Until it does, an endpoint with nothing in flight may get its next request at any moment.
+    """
+    if not reading.runs:
+        return {}
+    if reading.generation is None or reading.generation < generation:
+        return None
+    counts = {name: reading.in_flight[name] for name in endpoints if name in reading.in_flight}
+    return {name: count for name, count in counts.items() if count != 0}
+
+
+def wait(
+    host: Host,
+    admin_url: str,
+    token: str | None,
+    generation: int,
+    endpoints: Sequence[str],
+    *,
+    reload_timeout_s: float,
+    drain_timeout_s: float,
+) -> Drained:
+    """Waits until the gateway goes by this generation and the endpoints are idle or gone, or the time is over.
+
+    The time is `reload_timeout_s`, and where there are endpoints to wait for `drain_timeout_s` more.
+    """
+    began = time.monotonic()
+    limit = reload_timeout_s + (drain_timeout_s if endpoints else 0.0)
+    delay = _FIRST_DELAY_S
+    while True:
+        reading = read(host, admin_url, token)
+        left = busy(reading, generation, endpoints)
+        waited = time.monotonic() - began
+        if left is not None and not left:
+            detail = reading.trouble or ("idle" if endpoints else "the gateway has the routes")
+            return Drained(complete=True, detail=detail, waited_s=waited, generation=reading.generation, in_flight={})
+        if waited + delay > limit:
+            unknown: dict[str, int | None] = dict.fromkeys(endpoints)
+            return Drained(
+                complete=False,
+                detail=f"went on after {waited:.1f} s: {_obstacle(reading, generation, left)}",
+                waited_s=waited,
+                generation=reading.generation,
+                in_flight=unknown if left is None else left,
+            )
+        time.sleep(delay)
+        delay = min(_LAST_DELAY_S, delay * _BACK_OFF)
+
+
+def _obstacle(reading: Reading, generation: int, left: Mapping[str, int | None] | None) -> str:
+    if reading.trouble is not None:
+        return reading.trouble
+    if left is None:
+        has = "none" if reading.generation is None else str(reading.generation)
+        return f"the gateway goes by generation {has}, not yet by {generation}"
+    return "in flight: " + ", ".join(f"{name} {'-' if n is None else n}" for name, n in sorted(left.items()))

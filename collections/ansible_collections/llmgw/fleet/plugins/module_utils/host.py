@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The one place where llmgw touches a machine (D16): run a command, read a file, list a directory, ask for space.
+
+Private to llmgw. Nothing here raises for what a machine can do wrong: a missing command is rc 127, a missing file is
+None. Everything is bounded in time or size. Another class with these methods can answer from stored outputs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, Sequence, TypeVar
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import process
+from ansible_collections.llmgw.fleet.plugins.module_utils.process import MISSING, UNUSABLE, Result
+
+__all__ = ["MISSING", "UNUSABLE", "Host", "Response", "Result", "within"]
+
+_READ_LIMIT = 4 * 1024 * 1024
+_CHUNK = 1024 * 1024
+_MOUNT_TIMEOUT_S = 3.0
+_STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_T = TypeVar("_T")
+
+
+class Response(NamedTuple):
+    """Answer to an HTTP request; `status` is None when none came, and `error` says why."""
+
+    status: int | None
+    body: bytes
+    error: str | None = None
+
+
+def within(seconds: float, function: Callable[[], _T]) -> _T:
+    """What the function returns or raises; TimeoutError after `seconds`, with the function abandoned, not stopped.
+
+    A call into a dead network filesystem cannot be interrupted by its own thread, but the process can still end.
+    """
+    outcome: dict[str, Any] = {}
+
+    def call() -> None:
+        try:
+            outcome["value"] = function()
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            outcome["error"] = error
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if "error" in outcome:
+        raise outcome["error"]
+    if "value" not in outcome:
+        raise TimeoutError(f"no answer within {seconds:.1f} s")
+    value: _T = outcome["value"]
+    return value
+
+
+class Host:
+    """The real machine."""
+
+    def run(self, argv: Sequence[str], timeout_s: float, stdin: str | None = None) -> Result:
+        """How the command ended, with its output as text: `process.run` with LC_ALL=C and the system's directories."""
+        return process.run(argv, timeout_s, _environment(), stdin)
+
+    def which(self, command: str) -> str | None:
+        """Path of a command on the PATH, or None."""
+        return shutil.which(command, path=_environment()["PATH"])
+
+    def read(self, path: str, limit: int = _READ_LIMIT) -> bytes | None:
+        """The first `limit` bytes of a file, or None when it cannot be read. Never blocks on a pipe or device."""
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError):
+            return None
+        chunks: list[bytes] = []
+        try:
+            while limit > 0:
+                chunk = os.read(handle, min(limit, _CHUNK))
+                if not chunk:
+                    break
+                chunks.append(chunk)
+                limit -= len(chunk)
+        except BlockingIOError:
+            pass  # a device with nothing more to say
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        return b"".join(chunks)
+
+    def list(self, path: str) -> tuple[str, ...] | None:
+        """Sorted names in a directory, or None when it cannot be listed."""
+        try:
+            return tuple(sorted(entry.name for entry in Path(path).iterdir()))
+        except (OSError, ValueError):
+            return None
+
+    def readlink(self, path: str) -> str | None:
+        """Target of a symbolic link as written, or None."""
+        try:
+            return os.readlink(path)
+        except (OSError, ValueError):
+            return None
+
+    def realpath(self, path: str) -> str:
+        """The path with every symbolic link followed; parts that do not exist stay as they are."""
+        try:
+            return os.path.realpath(path)
+        except (OSError, ValueError):
+            return path
+
+    def exists(self, path: str) -> bool:
+        """Whether the path exists, links followed."""
+        return _stat(path) is not None
+
+    def is_directory(self, path: str) -> bool:
+        """Whether the path is a directory, links followed."""
+        found = _stat(path)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
+    def size(self, path: str) -> int | None:
+        """Size in bytes of a regular file, links followed; None for anything else."""
+        found = _stat(path)
+        return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
+
+    def statfs(self, path: str) -> tuple[int, int] | None:
+        """Total bytes and bytes free to plain users of the filesystem that holds `path`; None also when it hangs."""
+        try:
+            found = within(_MOUNT_TIMEOUT_S, lambda: os.statvfs(path))
+        except (OSError, ValueError):  # TimeoutError is an OSError
+            return None
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+    def clock(self) -> float:
+        """Now, in Unix seconds."""
+        return time.time()
+
+    def machine(self) -> str:
+        """The processor architecture: `x86_64`, `aarch64`."""
+        return os.uname().machine
+
+    def python_version(self) -> str:
+        """Version of the Python that runs this: `3.8.18`."""
+        return ".".join(str(part) for part in sys.version_info[:3])
+
+    def home(self) -> str:
+        """Home directory of the user this runs as."""
+        return str(Path("~").expanduser())
+
+    def fetch(self, url: str, timeout_s: float, headers: dict[str, str]) -> Response:
+        """The answer to GET `url` (http or https). Proxies and redirects are not followed: headers go nowhere else."""
+        import http.client  # noqa: PLC0415 - costs as much as the rest of discovery, and only gateway hosts need it
+        from urllib.parse import urlsplit  # noqa: PLC0415
+
+        try:
+            parts = urlsplit(url)
+            if parts.scheme not in {"http", "https"} or not parts.hostname:
+                return Response(None, b"", "not an http or https URL")
+            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            connection = kind(parts.hostname, parts.port, timeout=timeout_s)
+            try:
+                connection.request(
+                    "GET", f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", None, headers
+                )
+                answer = connection.getresponse()
+                return Response(answer.status, answer.read(_READ_LIMIT))
+            finally:
+                connection.close()
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            return Response(None, b"", str(error) or type(error).__name__)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return Path(path).stat()
+    except (OSError, ValueError):
+        return None
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment with LC_ALL=C, the system's directories on PATH, and the user manager's address."""
+    environment = dict(os.environ, LC_ALL="C")
+    path = [part for part in environment.get("PATH", "").split(os.pathsep) if part]
+    environment["PATH"] = os.pathsep.join(path + [part for part in _STANDARD_PATH if part not in path])
+    runtime = f"/run/user/{os.getuid()}"
+    # ssh without pam_systemd, sudo and su leave it out, and `systemctl --user` cannot do without.
+    if "XDG_RUNTIME_DIR" not in environment and _stat(runtime) is not None:
+        environment["XDG_RUNTIME_DIR"] = runtime
+    return environment

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The llmgw units of a node as they are: files, what systemd knows, what the processes were started with (D14).
+
+Private to llmgw. One `systemctl show` answers for all units, those included whose file is gone but which still run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, NamedTuple
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import systemd, unitfile
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
+from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
+
+if TYPE_CHECKING:
+    from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
+
+_ENVIRONMENT_LIMIT = 1024 * 1024
+_NO_LIMIT = 2**63  # systemd writes "not set" as the largest number
+_ENABLED = {"enabled": True, "enabled-runtime": True, "disabled": False}
+_GONE = ("inactive", "")
+
+Probe = Callable[[unitfile.Header, Record], "bool | None"]
+
+
+class Survey(NamedTuple):
+    """All units, sorted by name, and the drop-ins that change one of them (paths by unit)."""
+
+    units: tuple[ObservedUnit, ...]
+    drop_ins: dict[str, tuple[str, ...]]
+
+
+def observe_units(
+    host: Host, manager: systemd.Manager, state_dir: str, probe: Probe | None = None
+) -> tuple[ObservedUnit, ...]:
+    """Every replica unit of the node, sorted by name. Raises SystemdError when the manager does not answer.
+
+    `probe` tells whether an engine answers, from its unit's header and record; without one `ready` stays unknown.
+    """
+    return survey(host, manager, state_dir, probe).units
+
+
+def survey(host: Host, manager: systemd.Manager, state_dir: str, probe: Probe | None = None) -> Survey:
+    """`observe_units`, with the drop-ins found."""
+    files = tuple(name for name in host.list(manager.unit_dir) or () if unitfile.is_replica_unit(name))
+    shown = manager.show((systemd.LOADED_REPLICAS, *files))
+    loaded = (name for name, said in shown.items() if unitfile.is_replica_unit(name) and _remains(said))
+    state = StateFiles(host, state_dir)
+    units = []
+    drop_ins = {}
+    for name in sorted({*files, *loaded}):
+        said = shown.get(name, {})
+        found = _drop_ins(host, manager, name, said)
+        if found:
+            drop_ins[name] = found
+        units.append(_unit(name, host, manager, said, state.record(name), edited=bool(found), probe=probe))
+    return Survey(tuple(units), drop_ins)
+
+
+def running_digest(host: Host, said: systemd.Properties) -> str | None:
+    """The process digest in the environment of a unit's main process; None when none runs or it cannot be read."""
+    pid = _pid(said)
+    environment = host.read(f"/proc/{pid}/environ", _ENVIRONMENT_LIMIT) if pid else None
+    return unitfile.environment_digest(environment) if environment else None
+
+
+def _unit(
+    name: str,
+    host: Host,
+    manager: systemd.Manager,
+    said: systemd.Properties,
+    record: Record,
+    *,
+    edited: bool,
+    probe: Probe | None,
+) -> ObservedUnit:
+    content = host.read(f"{manager.unit_dir}/{name}")
+    text = None if content is None else content.decode("utf-8", "replace")  # facts are JSON, whatever the file holds
+    header = unitfile.parse(text or "")
+    actual = None if content is None else unitfile.text_digest(content.decode("utf-8", "surrogateescape"))
+    active = said.get("ActiveState") or None
+    memory = _number(said.get("MemoryCurrent"))
+    return ObservedUnit(
+        name=name,
+        replica=header.replica,
+        rank=header.rank,
+        members=header.members,
+        model=header.model,
+        engine=header.engine,
+        served_name=header.served_name,
+        address=header.address,
+        port=header.port,
+        devices=header.devices,
+        active_state=active,
+        sub_state=said.get("SubState") or None,
+        result=said.get("Result") or None,
+        enabled=_ENABLED.get(said.get("UnitFileState", "")),
+        since=systemd.parse_timestamp(said.get("StateChangeTimestamp", "")),
+        restarts=_number(said.get("NRestarts")),
+        main_pid=_pid(said),
+        memory_bytes=memory if memory is None or memory < _NO_LIMIT else None,
+        memory_min_bytes=header.memory_min_bytes,
+        ready=_ready(active, header, record, probe),
+        process_digest=header.process_digest,
+        running_digest=running_digest(host, said),
+        text_digest=header.text_digest,
+        actual_text_digest=actual,
+        edited=None if actual is None else edited or actual != header.text_digest,
+        needs_reload={"yes": True, "no": False}.get(said.get("NeedDaemonReload", "")),
+        generation=record.generation,
+        text=text,
+    )
+
+
+def _ready(active: str | None, header: unitfile.Header, record: Record, probe: Probe | None) -> bool | None:
+    if active != "active":
+        return None if active is None else False
+    return probe(header, record) if probe is not None and header.port is not None else None
+
+
+def _drop_ins(host: Host, manager: systemd.Manager, name: str, said: systemd.Properties) -> tuple[str, ...]:
+    """Files that change this unit alone: those systemd has read, and those beside the unit that it has not read yet.
+
+    A distribution's drop-ins for all services (service.d) are nobody's edit of this unit.
+    """
+    own = f"/{name}.d/"
+    beside = host.list(f"{manager.unit_dir}/{name}.d") or ()
+    found = {path for path in said.get("DropInPaths", "").split() if own in path and host.exists(path)}
+    found.update(f"{manager.unit_dir}{own}{file}" for file in beside if file.endswith(".conf"))
+    return tuple(sorted(found))
+
+
+def _remains(said: systemd.Properties) -> bool:
+    """Whether something is left of a unit without a file: a process, or a failure to be forgotten."""
+    return said.get("ActiveState", "") not in _GONE
+
+
+def _pid(said: systemd.Properties) -> int | None:
+    return _number(said.get("MainPID")) or None
+
+
+def _number(value: str | None) -> int | None:
+    return int(value) if value is not None and value.isascii() and value.isdigit() else None

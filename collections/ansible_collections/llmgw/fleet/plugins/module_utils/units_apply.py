@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Carries out the change of one host: stop and remove, write, reload once, start all, wait for all, put back (R4, R5).
+
+Private to llmgw. Killed at any moment, it leaves a state that the next run sees for what it is: files are whole,
+a unit's file goes last, and what a process was started with is read from the process itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Sequence
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import atomic, systemd, unitchange, units_wait
+from ansible_collections.llmgw.fleet.plugins.module_utils.put_back import Previous, previous_of
+from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import FAILED, READY
+from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
+
+if TYPE_CHECKING:
+    from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
+    from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import HostChange, Step, WantedUnit
+
+_UNIT_MODE = 0o644
+_TAIL_LINES = 40
+_STARTING = (unitchange.CREATED, unitchange.RESTARTED, unitchange.STARTED)
+ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class UnitResult:
+    """What became of one unit. `put_back`: None when nothing was put back, else whether what was there is again."""
+
+    name: str
+    action: str
+    state: str
+    detail: str
+    seconds: float = 0.0
+    log_tail: str | None = None
+    put_back: bool | None = None
+
+
+class Apply:
+    """One run on one host, under its lock."""
+
+    def __init__(self, host: Host, manager: systemd.Manager, state: StateFiles, generation: int) -> None:
+        self._host = host
+        self._manager = manager
+        self._state = state
+        self._generation = generation
+        self._results: dict[str, UnitResult] = {}
+        self.warning: str | None = None
+
+    def carry_out(self, change: HostChange) -> tuple[UnitResult, ...]:
+        """Does everything and returns how each unit ended, sorted by name.
+
+        Raises SystemdError when the manager does not answer, OSError when a file cannot be written.
+        """
+        self._state.raise_generation(self._generation)
+        self._remove([step for step in change.steps if step.wanted is None])
+        placed = [step for step in change.steps if step.wanted is not None]
+        changing = [step for step in placed if step.action != unitchange.KEPT]
+        self._write(changing)
+        if change.changed:
+            self._manager.daemon_reload()
+        self._forget_failures([step for step in change.steps if step.action == unitchange.REMOVED])
+        self._bring_up(placed)
+        return tuple(self._results[name] for name in sorted(self._results))
+
+    def _remove(self, steps: Sequence[Step]) -> None:
+        """Stops units and deletes all that is theirs; one that does not stop stays, for it still runs."""
+        for step in steps:
+            if step.action == unitchange.KEPT:
+                self._state.forget(step.name, ())
+                self._results[step.name] = UnitResult(step.name, step.action, ABSENT, "it was not there")
+        going = [step for step in steps if step.action == unitchange.REMOVED]
+        if not going:
+            return
+        self._manager.stop([step.name for step in going])
+        stopped = units_wait.until_stopped(self._manager, [step.name for step in going])
+        gone = [step for step in going if stopped[step.name].state == READY]
+        if gone:
+            self._manager.disable([step.name for step in gone])
+        for step in gone:
+            self._delete(step)
+        for step in going:
+            end = stopped[step.name]
+            state = ABSENT if end.state == READY else FAILED
+            self._results[step.name] = UnitResult(step.name, step.action, state, end.detail, end.seconds)
+
+    def _delete(self, step: Step) -> None:
+        """The unit's own file goes last: as long as it is there, the next run knows that something is left to do."""
+        unit = f"{self._manager.unit_dir}/{step.name}"
+        for one in step.files:
+            if one.path != unit:
+                _remove_file(one.path)
+        self._state.forget(step.name, tuple(Path(one.path).name for one in step.files if one.path != unit))
+        atomic.remove(unit)
+
+    def _forget_failures(self, steps: Sequence[Step]) -> None:
+        if steps:
+            self._manager.reset_failed([step.name for step in steps])
+
+    def _write(self, steps: Sequence[Step]) -> None:
+        """Writes files, those beside a unit before the unit, and enables what is not. systemd has yet to reload."""
+        for step in steps:
+            for one in sorted(step.files, key=lambda one: one.path == f"{self._manager.unit_dir}/{step.name}"):
+                if one.after is None:
+                    _remove_file(one.path)
+                else:
+                    self._place(one.path, one.after)
+            self._make_log_directory(step.wanted.text if step.wanted else None)
+        disabled = [step.name for step in steps if step.observed is None or step.observed.enabled is not True]
+        if disabled:
+            self._manager.enable(disabled)
+
+    def _place(self, path: str, text: str) -> None:
+        Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        atomic.write(path, text.encode("utf-8"), _UNIT_MODE)
+
+    def _make_log_directory(self, text: str | None) -> None:
+        path = systemd.log_path(text)
+        if path is not None and path.startswith(self._state.directory + "/"):
+            Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+
+    def _bring_up(self, placed: Sequence[Step]) -> None:
+        """Starts what must start, waits for every unit, and puts back what was there for those that failed."""
+        units = {step.name: step.wanted for step in placed if step.wanted is not None}
+        starting = [step.name for step in placed if step.action in _STARTING]
+        if starting:
+            self.warning = self._manager.keep_after_logout()
+        marks = {name: self._manager.log_mark(units[name].text) for name in starting}
+        now = time.time()
+        complaint = self._manager.restart(starting) if starting else None
+        steps = {step.name: step for step in placed}
+        awaited = [_awaited(steps[name], unit) for name, unit in units.items()]
+
+        def end(name: str, outcome: units_wait.Outcome) -> None:
+            step, unit, log = steps[name], units[name], None
+            if outcome.state == READY:
+                self._remember(step, unit)
+            else:
+                since = now if name in marks else 0.0  # of a process that went on, whatever it said last
+                log = self._manager.log_tail(name, unit.text, since, marks.get(name, 0), _TAIL_LINES)
+            detail = f"{outcome.detail}; {complaint}" if complaint and outcome.state == FAILED else outcome.detail
+            self._results[name] = UnitResult(name, step.action, outcome.state, detail, outcome.seconds, log)
+
+        units_wait.until_ready(self._host, self._manager, awaited, end)
+        self._put_back([step for step in placed if self._results[step.name].state == FAILED])
+
+    def _remember(self, step: Step, unit: WantedUnit) -> None:
+        """Notes a ready unit's text and how it was found ready; what a kept unit's record says of its origin stays."""
+        for path, text in unit.environment_files.items():
+            self._state.write_last_good(Path(path).name, text)
+        self._state.write_last_good(step.name, unit.text)
+        known = self._state.record(step.name)
+        kept = step.action == unitchange.KEPT and known.process_digest == unit.process_digest
+        generation = known.generation if kept and known.generation is not None else self._generation
+        asked = unit.readiness
+        record = Record(generation, unit.process_digest, asked.health_path, asked.models_path, asked.expect_model)
+        self._state.write_record(step.name, record)
+
+    def _put_back(self, failed: Sequence[Step]) -> None:
+        """Brings back what was there before each failed unit: its previous version, or nothing where it was new."""
+        new = [step for step in failed if step.action == unitchange.CREATED]
+        changed = [step for step in failed if step.action in {unitchange.RESTARTED, unitchange.STARTED}]
+        previous = {step.name: previous_of(step, self._state) for step in changed}
+        back = {name: one for name, one in previous.items() if one is not None}
+        if new:
+            self._take_back(new)
+        for name, one in back.items():
+            for path, text in one.environment_files.items():
+                self._place(path, text)
+            self._place(f"{self._manager.unit_dir}/{name}", one.text)
+        if new or back:
+            self._manager.daemon_reload()
+            self._forget_failures(new)
+        if back:
+            self._manager.reset_failed(list(back))
+            self._manager.restart(list(back))
+        awaited = [_again(name, one) for name, one in back.items()]
+        units_wait.until_ready(self._host, self._manager, awaited, self._noted)
+
+    def _noted(self, name: str, outcome: units_wait.Outcome) -> None:
+        self._results[name] = replace(self._results[name], put_back=outcome.state == READY)
+
+    def _take_back(self, steps: Sequence[Step]) -> None:
+        """Removes units that were new and never became ready."""
+        names = [step.name for step in steps]
+        self._manager.stop(names)
+        stopped = units_wait.until_stopped(self._manager, names)
+        gone = [step for step in steps if stopped[step.name].state == READY]
+        if gone:
+            self._manager.disable([step.name for step in gone])
+        for step in gone:
+            self._delete(step)
+        for name, end in stopped.items():
+            self._noted(name, end)
+
+
+def _awaited(step: Step, unit: WantedUnit) -> units_wait.Awaited:
+    starts = step.action in _STARTING
+    ran = step.observed is not None and step.observed.active_state not in {None, "inactive", "failed"}
+    return units_wait.Awaited(
+        unit.name,
+        unit.process_digest,
+        unit.readiness,
+        allowance_s=unit.stop_timeout_s if starts and ran else 0.0,
+        restarts=0 if starts or step.observed is None else step.observed.restarts or 0,
+    )
+
+
+def _again(name: str, previous: Previous) -> units_wait.Awaited:
+    return units_wait.Awaited(name, previous.process_digest, previous.readiness, allowance_s=previous.stop_timeout_s)
+
+
+def _remove_file(path: str) -> None:
+    """Deletes a file beside a unit, and the drop-in directory that it leaves empty."""
+    atomic.remove(path)
+    parent = Path(path).parent
+    if parent.name.endswith(".service.d"):
+        with contextlib.suppress(OSError):
+            parent.rmdir()

@@ -1,0 +1,215 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The module llmgw.fleet.bundle: publishes to one gateway host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bundle
+short_description: Publish routes to a gateway host and wait until endpoints are drained
+version_added: 0.1.0
+author:
+  - The llmgw authors (@llmgw)
+description:
+  - Writes the one file that a gateway reads (routes, fleet snapshot, plan, findings) in one step.
+  - Then waits until the gateway goes by it, and until the endpoints that it should drain have nothing in flight.
+  - Where no gateway runs, nothing is in flight. A gateway that runs and does not answer costs the whole deadline.
+attributes:
+  check_mode:
+    support: full
+    description: Says whether the routes would change. Writes nothing and waits for nothing.
+  diff_mode:
+    support: none
+    description: The bundle holds the whole fleet.
+  idempotent:
+    support: full
+    description: The same routes again are no change, although the rest of the bundle is written.
+options:
+  path:
+    description: The bundle's file on the gateway host. It is readable by the group of its directory.
+    type: path
+    required: true
+  content:
+    description: The bundle.
+    type: json
+    required: true
+  generation:
+    description: Generation of the bundle. A host that has a newer one refuses.
+    type: int
+    required: true
+  routes_digest:
+    description: Digest of the bundle's routes.
+    type: str
+    required: true
+  force:
+    description: Publishes an older generation over a newer one.
+    type: bool
+    default: false
+  drain:
+    description: Endpoints that must have nothing in flight before the module ends, such as C(chat/0@n1).
+    type: list
+    elements: str
+    default: []
+  drain_timeout_s:
+    description: Seconds that requests in flight may take. After that the module goes on and says so.
+    type: int
+    default: 60
+  reload_timeout_s:
+    description: Seconds that the gateway may take to go by the new routes.
+    type: int
+    default: 10
+  admin_url:
+    description: Base URL of the gateway's admin API as seen from its host. Without it the module waits for nothing.
+    type: str
+  admin_token_file:
+    description: File on the gateway host that holds the admin API's token.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: Take one endpoint out and wait until it is idle
+  llmgw.fleet.bundle:
+    path: /var/lib/llmgw/bundle.json
+    content: "{{ bundle }}"
+    generation: 8
+    routes_digest: "{{ routes_digest }}"
+    admin_url: http://127.0.0.1:8081
+    drain:
+      - chat/1@n2
+    drain_timeout_s: 120
+"""
+
+RETURN = r"""
+generation:
+  description: The published generation.
+  returned: success
+  type: int
+waited_s:
+  description: Seconds spent waiting for the gateway.
+  returned: success
+  type: float
+drained:
+  description: Whether the gateway goes by the routes and nothing is in flight. Null when it was not asked.
+  returned: success
+  type: bool
+detail:
+  description: A sentence about that.
+  returned: when the gateway was asked
+  type: str
+gateway_generation:
+  description: The generation the gateway reports. Null when it reports none.
+  returned: success
+  type: int
+in_flight:
+  description: Requests in flight by endpoint, of those that are not idle. Null when the gateway does not tell.
+  returned: success
+  type: dict
+  sample:
+    chat/1@n2: 3
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import atomic, gateway_api, gateway_facts, host_lock
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import PublishedBundle
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
+
+_BUNDLE_LIMIT = 512 * 1024 * 1024
+_BUNDLE_MODE = 0o640
+_LOCK_WAIT_S = 10.0
+
+ARGUMENTS = {
+    "path": {"type": "path", "required": True},
+    "content": {"type": "json", "required": True},
+    "generation": {"type": "int", "required": True},
+    "routes_digest": {"type": "str", "required": True},
+    "force": {"type": "bool", "default": False},
+    "drain": {"type": "list", "elements": "str", "default": []},
+    "drain_timeout_s": {"type": "int", "default": 60},
+    "reload_timeout_s": {"type": "int", "default": 10},
+    "admin_url": {"type": "str"},
+    "admin_token_file": {"type": "path", "no_log": False},
+}
+
+
+def publish(module: AnsibleModule, host: Host) -> bool:
+    """Writes the bundle unless in check mode, and says whether the routes change."""
+    path, content = module.params["path"], module.params["content"].encode("utf-8")
+    generation, digest = module.params["generation"], module.params["routes_digest"]
+    new = read(module, content)
+    if (new.generation, new.routes_digest) != (generation, digest):
+        module.fail_json(msg="The new bundle's generation or routes are not those stated beside it.", changed=False)
+    now = read(module, host.read(path, _BUNDLE_LIMIT))
+    if not module.params["force"] and now.generation is not None and now.generation > generation:
+        module.fail_json(
+            msg=f"{path} is of generation {now.generation}, the new bundle of generation {generation}: "
+            "another controller is ahead. Nothing was touched. Plan again and apply that.",
+            changed=False,
+        )
+    if not module.check_mode:
+        atomic.write(path, content + b"\n", _BUNDLE_MODE, group_of_directory=True)
+    return bool(now.routes_digest != digest)
+
+
+def read(module: AnsibleModule, content: bytes | None) -> PublishedBundle:
+    """What identifies a bundle; nothing for none. A broken one is as good as none, with a warning."""
+    path = module.params["path"]
+    try:
+        return PublishedBundle(path) if content is None else gateway_facts.bundle(path, content)
+    except gateway_facts.GatewayError as error:
+        module.warn(f"A bundle for {path} is broken ({error}).")
+        return PublishedBundle(path)
+
+
+def drain(module: AnsibleModule, host: Host) -> dict[str, Any]:
+    """Waits for the gateway, where there is one to ask, and returns what it said."""
+    admin_url = module.params["admin_url"]
+    if admin_url is None or module.check_mode:
+        return {"waited_s": 0.0, "drained": None, "gateway_generation": None, "in_flight": {}}
+    token = _token(host, module.params["admin_token_file"])
+    ended = gateway_api.wait(
+        host,
+        admin_url,
+        token,
+        module.params["generation"],
+        module.params["drain"],
+        reload_timeout_s=module.params["reload_timeout_s"],
+        drain_timeout_s=module.params["drain_timeout_s"],
+    )
+    return {
+        "waited_s": round(ended.waited_s, 3),
+        "drained": ended.complete,
+        "detail": ended.detail,
+        "gateway_generation": ended.generation,
+        "in_flight": dict(ended.in_flight),
+    }
+
+
+def _token(host: Host, path: str | None) -> str | None:
+    content = host.read(path) if path is not None else None
+    return content.decode("utf-8", "replace").strip() if content is not None else None
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    host = Host()
+    path = module.params["path"]
+    try:
+        if module.check_mode:
+            changed = publish(module, host)
+        else:
+            Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            with host_lock.hold(f"{path}.lock", _LOCK_WAIT_S):
+                changed = publish(module, host)
+        module.exit_json(changed=changed, generation=module.params["generation"], **drain(module, host))
+    except (host_lock.LockHeldError, OSError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

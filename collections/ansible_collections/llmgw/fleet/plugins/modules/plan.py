@@ -1,0 +1,88 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright: llmgw contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation of the action plugin of the same name, which does the work on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plan
+short_description: Compute the plan of the fleet on the controller
+version_added: 0.1.0
+description:
+  - Runs on the controller, once for a play. Reads catalog and facts cache, places every replica and returns the steps that close the difference.
+  - The Python package C(llmgw) must be installed in the Python that runs Ansible.
+author:
+  - llmgw contributors (@llmgw)
+options:
+  catalog:
+    description: The catalog, a file or the directory that holds it.
+    type: path
+    required: true
+  facts:
+    description: Directory of the facts cache.
+    type: path
+    required: true
+  lost:
+    description: Nodes that are declared lost for this run, beside those with the host variable C(llmgw_lost).
+    type: list
+    elements: str
+    default: []
+  allow_mass_loss:
+    description: Move and stop replicas even when many nodes are lost at once.
+    type: bool
+    default: false
+  settle:
+    description: Return only the step that publishes what serves now, after a failure.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    support: full
+    description: Changes nothing on any host, so check mode makes no difference.
+  diff_mode:
+    support: none
+    description: Has no difference to show.
+"""
+
+EXAMPLES = r"""
+- name: Plan
+  llmgw.fleet.plan:
+    catalog: "{{ inventory_dir }}/catalog.yaml"
+    facts: "{{ inventory_dir }}/facts"
+  run_once: true
+  register: llmgw_plan
+"""
+
+RETURN = r"""
+steps:
+  description: What to do, in order, for the playbook to loop over.
+  returned: always
+  type: list
+  elements: dict
+text:
+  description: The plan for people, as lines.
+  returned: when O(settle=false)
+  type: list
+  elements: str
+summary:
+  description: The plan in one sentence.
+  returned: when O(settle=false)
+  type: str
+unplaced:
+  description: Replicas that cannot be placed.
+  returned: when O(settle=false)
+  type: list
+  elements: str
+changes:
+  description: Whether there is anything to do.
+  returned: when O(settle=false)
+  type: bool
+problems:
+  description: Errors that cost only a part, such as one host's unreadable facts.
+  returned: when O(settle=false)
+  type: list
+  elements: str
+"""

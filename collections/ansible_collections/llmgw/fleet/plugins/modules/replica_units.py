@@ -1,0 +1,329 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The module llmgw.fleet.replica_units: all units of a host in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: replica_units
+short_description: Bring the inference engines' systemd units of a host to what a plan says
+version_added: 0.1.0
+author:
+  - The llmgw authors (@llmgw)
+description:
+  - Writes, starts, restarts and removes the units of a host in one call, and waits until every engine serves.
+  - A unit is restarted only when what its process was started with differs. A difference in its text alone is written
+    in place. A unit that was edited by hand, or by drop-ins of its own, is brought back to its text.
+  - Units that the call does not name are left alone.
+  - When a unit does not become ready, what was there before is put back and started, and the module fails with one
+    sentence for each such unit. The other units of the call stay.
+  - The run ends within O(lock_timeout_s), the longest time to stop, the longest time to become ready, and after a
+    failure once more the last two.
+attributes:
+  check_mode:
+    support: full
+    description: Computes the same change as a real run, and touches nothing.
+  diff_mode:
+    support: full
+    description: Shows the text of each file before and after.
+  idempotent:
+    support: full
+    description: A second run with the same options changes nothing.
+options:
+  scope:
+    description: The systemd manager that runs the units. With V(user) it is that of the user Ansible logs in as.
+    type: str
+    choices: [system, user]
+    default: system
+  state_dir:
+    description:
+      - Where the host remembers what was applied to it.
+      - The default is C(/var/lib/llmgw), with O(scope=user) it is C(~/.local/state/llmgw).
+    type: path
+  present:
+    description: Units that should be there and serve.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: The unit's file name.
+        type: str
+        required: true
+      text:
+        description: The unit's whole text.
+        type: str
+        required: true
+      process_digest:
+        description: Digest of what the process is started with.
+        type: str
+        required: true
+      text_digest:
+        description: Digest of the text.
+        type: str
+        required: true
+      readiness:
+        description: How to tell that the unit is ready.
+        type: dict
+        required: true
+        suboptions:
+          kind:
+            description:
+              - With V(http) the engine is asked whether it is up and which models it serves.
+              - With V(unit) the unit must stay active for two seconds.
+            type: str
+            choices: [http, unit]
+            required: true
+          address:
+            description: Address the engine listens on.
+            type: str
+          port:
+            description: Port the engine listens on.
+            type: int
+          health_path:
+            description: Path that answers 200 when the engine is up.
+            type: str
+            default: /health
+          models_path:
+            description: Path that lists the models, in the form of OpenAI's API.
+            type: str
+            default: /v1/models
+          expect_model:
+            description: Name that must be in the list.
+            type: str
+          start_timeout_s:
+            description: Seconds until the process must be up.
+            type: int
+            default: 60
+          ready_timeout_s:
+            description: Seconds until the weights must be served.
+            type: int
+            default: 600
+          listens_while_loading:
+            description: Whether the engine opens its port before it has loaded, so that it must be open by then.
+            type: bool
+            default: false
+      stop_timeout_s:
+        description: Seconds that the process it replaces may take to stop.
+        type: int
+        default: 90
+      environment_files:
+        description:
+          - Files beside the unit, path to content. They hold no secrets.
+          - Their names start with the unit's own, and they lie in O(state_dir) or beside the units.
+        type: dict
+        default: {}
+  absent:
+    description: Units that should be stopped and removed.
+    type: list
+    elements: str
+    default: []
+  expected:
+    description:
+      - Text digest of every unit that the plan was made against, by name. When one differs now, nothing is touched.
+      - Without this option nothing is compared.
+    type: dict
+  generation:
+    description: Generation of the plan. A host to which a newer one was applied refuses.
+    type: int
+    required: true
+  lock_timeout_s:
+    description: Seconds to wait for another run on the host to end.
+    type: int
+    default: 30
+"""
+
+EXAMPLES = r"""
+- name: One engine
+  llmgw.fleet.replica_units:
+    generation: 7
+    present:
+      - name: llmgw-chat.0.0.service
+        text: "{{ unit.text }}"
+        process_digest: "{{ unit.process_digest }}"
+        text_digest: "{{ unit.text_digest }}"
+        readiness:
+          kind: http
+          address: 10.0.0.11
+          port: 18000
+          expect_model: chat
+
+- name: Take a unit away
+  llmgw.fleet.replica_units:
+    generation: 8
+    absent:
+      - llmgw-chat.1.0.service
+"""
+
+RETURN = r"""
+units:
+  description: What became of each unit that the call names, sorted by name.
+  returned: unless the host refused
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The unit's file name.
+      type: str
+    action:
+      description: What was done, or in check mode would be done.
+      type: str
+      sample: restarted
+    state:
+      description: C(ready), C(failed) or C(absent). In check mode none.
+      type: str
+    detail:
+      description: A sentence about the state.
+      type: str
+    seconds:
+      description: How long the unit took to get there.
+      type: float
+    log_tail:
+      description: The last lines that a failed unit printed.
+      type: str
+    put_back:
+      description: Whether what was there before the failure is there again. Null when there was nothing to put back.
+      type: bool
+  sample:
+    - name: llmgw-chat.0.0.service
+      action: created
+      state: ready
+      detail: it serves chat
+      seconds: 41.2
+      log_tail:
+      put_back:
+"""
+
+from contextlib import nullcontext
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import companions, host_change, host_lock, observed, unitfile
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
+from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import FAILED, Readiness
+from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import StateFiles, default_directory
+from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import Manager, SystemdError
+from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import Apply, UnitResult
+
+READINESS = {
+    "kind": {"type": "str", "choices": ["http", "unit"], "required": True},
+    "address": {"type": "str"},
+    "port": {"type": "int"},
+    "health_path": {"type": "str", "default": "/health"},
+    "models_path": {"type": "str", "default": "/v1/models"},
+    "expect_model": {"type": "str"},
+    "start_timeout_s": {"type": "int", "default": 60},
+    "ready_timeout_s": {"type": "int", "default": 600},
+    "listens_while_loading": {"type": "bool", "default": False},
+}
+UNIT = {
+    "name": {"type": "str", "required": True},
+    "text": {"type": "str", "required": True},
+    "process_digest": {"type": "str", "required": True},
+    "text_digest": {"type": "str", "required": True},
+    "readiness": {
+        "type": "dict",
+        "required": True,
+        "options": READINESS,
+        "required_if": [("kind", "http", ("address", "port"))],
+    },
+    "stop_timeout_s": {"type": "int", "default": 90},
+    "environment_files": {"type": "dict", "default": {}},
+}
+ARGUMENTS = {
+    "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
+    "state_dir": {"type": "path"},
+    "present": {"type": "list", "elements": "dict", "default": [], "options": UNIT},
+    "absent": {"type": "list", "elements": "str", "default": []},
+    "expected": {"type": "dict"},
+    "generation": {"type": "int", "required": True},
+    "lock_timeout_s": {"type": "int", "default": 30},
+}
+
+
+def wanted_units(present: list[dict[str, Any]]) -> list[host_change.WantedUnit]:
+    """The units of the option `present`."""
+    return [host_change.WantedUnit(**{**unit, "readiness": Readiness(**unit["readiness"])}) for unit in present]
+
+
+def objections(wanted: list[host_change.WantedUnit], absent: list[str], directories: tuple[str, ...]) -> list[str]:
+    """What is wrong with the options themselves, a sentence each."""
+    names = [unit.name for unit in wanted] + absent
+    found = [f"{name} is not the name of a replica's unit" for name in names if not unitfile.is_replica_unit(name)]
+    found += [f"{name} is named twice" for name in sorted({name for name in names if names.count(name) > 1})]
+    found += host_change.text_objections(wanted)
+    for unit in wanted:
+        said = (companions.objection(unit.name, path, directories) for path in unit.environment_files)
+        found += [sentence for sentence in said if sentence is not None]
+    return found
+
+
+def sentence(result: UnitResult) -> str:
+    """What failed about a unit and what was done about it."""
+    if result.put_back is None:
+        return f"{result.name}: {result.detail}."
+    if result.action == "created":
+        after = "it was removed again" if result.put_back else "it could not be removed again"
+    else:
+        after = f"the previous version was put back and is {'ready' if result.put_back else 'not ready either'}"
+    return f"{result.name}: {result.detail}; {after}."
+
+
+def refuse(module: AnsibleModule, reasons: list[str] | tuple[str, ...], remedy: str) -> None:
+    """Fails the module, before anything was touched, when there are reasons to."""
+    if reasons:
+        module.fail_json(msg=f"{'; '.join(reasons)}. Nothing was touched. {remedy}", changed=False)
+
+
+def run(module: AnsibleModule) -> None:
+    """Compares, and unless in check mode carries out."""
+    host = Host()
+    manager = Manager(host, module.params["scope"])
+    state = StateFiles(host, module.params["state_dir"] or default_directory(manager.scope, host))
+    wanted = wanted_units(module.params["present"])
+    absent = module.params["absent"]
+    generation = module.params["generation"]
+    refuse(
+        module,
+        objections(wanted, absent, (state.directory, manager.unit_dir)),
+        "The plan and this module belong to different versions of llmgw, or the plan was altered.",
+    )
+    if not module.check_mode:
+        state.prepare()
+    with nullcontext() if module.check_mode else host_lock.hold(state.lock, module.params["lock_timeout_s"]):
+        units, drop_ins = observed.survey(host, manager, state.directory)
+        paths = host_change.companion_paths(units, wanted, drop_ins)
+        contents = {path: host.read(path) for path in paths}
+        texts = {path: None if raw is None else raw.decode("utf-8", "replace") for path, raw in contents.items()}
+        change = host_change.compute(units, wanted, absent, manager.unit_dir, contents=texts, drop_ins=drop_ins)
+        reasons = host_change.refusals(
+            units, change, module.params["expected"], generation=generation, seen_generation=state.generation()
+        )
+        refuse(module, reasons, "Plan again and apply that.")
+        answer: dict[str, Any] = {"changed": change.changed, "diff": change.diff}
+        if module.check_mode:
+            module.exit_json(units=[{"name": step.name, "action": step.action} for step in change.steps], **answer)
+        apply = Apply(host, manager, state, generation)
+        results = apply.carry_out(change)
+    if apply.warning:
+        module.warn(apply.warning)
+    answer["units"] = [dict(vars(result)) for result in results]
+    failed = [result for result in results if result.state == FAILED]
+    if failed:
+        module.fail_json(msg=" ".join(sentence(result) for result in failed), **answer)
+    module.exit_json(**answer)
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    try:
+        run(module)
+    except (host_lock.LockHeldError, SystemdError, OSError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the collection's action plugins call on the controller: keep facts, make the plan, judge a step (R3).
+
+Arguments and answers are plain JSON values, so that the plugins stay a few lines that only know Ansible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llmgw.apply.inputs import Inputs, inputs_of
+from llmgw.apply.steps import publish_step, steps_of
+from llmgw.catalog.load import load_catalog
+from llmgw.decide import Decision, Options, decide
+from llmgw.errors import LlmgwError
+from llmgw.fleet import store
+from llmgw.fleet.facts import parse_facts
+from llmgw.fleet.hosts import VARIABLES, Host, relevant
+from llmgw.model.plan import Publish
+from llmgw.plan.text import plan_lines, summary_line
+from llmgw.routes.now import routes_now
+
+__all__ = ["VARIABLES", "Path", "Request", "hosts_of", "judge", "keep_facts", "make_plan", "settle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a playbook asks for: the fleet's files, its hosts with all their variables, and the run's options."""
+
+    catalog: Path
+    facts: Path
+    hosts: tuple[Host, ...]
+    now: float
+    in_play: frozenset[str]
+    lost: tuple[str, ...] = ()
+    allow_mass_loss: bool = False
+
+
+def hosts_of(groups: Mapping[str, Iterable[str]], variables: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
+    """The hosts of a playbook run, sorted by name."""
+    nodes, gateways = set(groups.get("fleet", ())), set(groups.get("gateway", ()))
+    return tuple(
+        Host(name, name in nodes, name in gateways, relevant(variables[name])) for name in sorted(nodes | gateways)
+    )
+
+
+def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now: float) -> dict[str, Any]:
+    """Store what each host's discovery answered. Returns `{"stored": [...], "missing": {host: reason}}`."""
+    stored: list[str] = []
+    missing: dict[str, str] = {}
+    for host, answer in sorted(discovered.items()):
+        reason = str(answer.get("msg") or "discovery failed without a message")
+        document = (answer.get("ansible_facts") or {}).get("llmgw")
+        if answer.get("unreachable"):
+            store.mark_unreachable(directory, host, now, reason)
+            missing[host] = reason
+        elif answer.get("failed") or document is None:
+            missing[host] = reason
+        else:
+            try:
+                store.save(directory, host, parse_facts(document))
+            except LlmgwError as error:
+                missing[host] = str(error)
+            else:
+                stored.append(host)
+    return {"stored": stored, "missing": missing}
+
+
+def make_plan(request: Request) -> dict[str, Any]:
+    """The plan as the playbook carries it out: `steps`, `text` (lines), `summary`, `unplaced`, `changes`, `problems`."""
+    inputs, decision = _decide(request)
+    plan = decision.plan
+    return {
+        "steps": steps_of(decision, inputs.fleet, request.in_play),
+        "text": plan_lines(plan),
+        "summary": summary_line(plan),
+        "unplaced": [one.replica for one in plan.unplaced],
+        "changes": plan.changes,
+        "problems": [str(problem) for problem in inputs.problems],
+    }
+
+
+def settle(request: Request) -> dict[str, Any]:
+    """The step that makes routes true after a failure: every gateway gets exactly what serves now."""
+    inputs, decision = _decide(request)
+    step = publish_step(
+        decision,
+        inputs.fleet,
+        Publish(routes_now(inputs.catalog, inputs.fleet)),
+        decision.plan.generation + 1,
+        request.in_play,
+    )
+    return {"steps": [step | {"title": "publish what serves now", "wave": 1, "waves": 1}]}
+
+
+def judge(step: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What became of a step: `{"failed_hosts": {host: why}, "lines": [one a unit]}`; a host without an answer has failed."""
+    failed: dict[str, str] = {}
+    lines: list[str] = []
+    for host in sorted(step["hosts"]):
+        answer = results.get(host)
+        if answer is None or answer.get("unreachable") or answer.get("failed"):
+            failed[host] = str((answer or {}).get("msg") or "no answer")
+        lines += [_unit_line(host, unit) for unit in (answer or {}).get("units") or ()]
+    return {"failed_hosts": failed, "lines": lines}
+
+
+def _unit_line(host: str, unit: Mapping[str, Any]) -> str:
+    state = f", {unit['state']}" if unit.get("state") else ""
+    back = " (the one before was put back)" if unit.get("put_back") else ""
+    return f"{host}  {unit['name']}  {unit['action']}{state}{back}"
+
+
+def _decide(request: Request) -> tuple[Inputs, Decision]:
+    catalog = load_catalog(request.catalog)
+    inputs = inputs_of(catalog, request.hosts, request.facts, request.now, request.lost)
+    names = {host.name for host in request.hosts}
+    limit = None if names <= request.in_play else request.in_play
+    options = Options(limit=limit, allow_mass_loss=request.allow_mass_loss, inputs=inputs.digests)
+    return inputs, decide(catalog, inputs.fleet, options)

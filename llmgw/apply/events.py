@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens in a playbook run, out of ansible-runner's events: progress lines, and what the run came to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from typing import Any
+
+_OK = "runner_on_ok"
+_FAILED = ("runner_on_failed", "runner_item_on_failed", "runner_on_async_failed")
+_UNREACHABLE = "runner_on_unreachable"
+_PLAN = "llmgw.fleet.plan"
+_UNITS = "llmgw.fleet.replica_units"
+_BUNDLE = "llmgw.fleet.bundle"
+_FACTS = "llmgw.fleet.node_facts"
+_LOG_LINES_SHOWN = 15
+
+
+@dataclass(slots=True)
+class Progress:
+    """A run seen so far. Feed it events; each gives the lines to show."""
+
+    plan: dict[str, Any] | None = None
+    changed: set[tuple[str, str]] = field(default_factory=set)
+    failed_steps: bool = False
+    errors: list[str] = field(default_factory=list)
+
+    def feed(self, event: Mapping[str, Any], *, diff: bool = False) -> list[str]:
+        """The lines that one event is worth (with `diff` those of file differences too); most are worth none."""
+        return [*(_diff_lines(event) if diff else ()), *self._lines(event)]
+
+    def document(self) -> dict[str, Any]:
+        """What the run came to, as JSON values."""
+        changed = [{"host": host, "what": what} for host, what in sorted(self.changed)]
+        return {"plan": self.plan, "changed": changed, "errors": self.errors}
+
+    def _lines(self, event: Mapping[str, Any]) -> list[str]:
+        data = event.get("event_data") or {}
+        kind = event.get("event")
+        action = data.get("resolved_action") or data.get("task_action")
+        if kind == _OK:
+            return list(self._answered(str(data.get("host")), action, data.get("res") or {}))
+        if kind in _FAILED:
+            return list(self._failed(str(data.get("host")), action, data.get("res") or {}, ignored=bool(data.get("ignore_errors"))))
+        if kind == _UNREACHABLE:
+            reason = first_line((data.get("res") or {}).get("msg"))
+            self.failed_steps = self.failed_steps or action in (_UNITS, _BUNDLE)
+            return [f"{data.get('host')}  does not answer: {reason}"]
+        return []
+
+    def _answered(self, host: str, action: str | None, answer: Mapping[str, Any]) -> Iterator[str]:
+        if action == _PLAN and "summary" in answer:
+            self.plan = {key: answer[key] for key in ("summary", "text", "unplaced", "changes", "problems")}
+            yield from answer["problems"]
+            yield from answer["text"]
+        elif action == _UNITS:
+            yield from self._units(host, answer)
+        elif action == _BUNDLE:
+            self._note(host, "routes", answer)
+            yield f"{host}  routes  generation {answer.get('generation')}{_drained(answer)}"
+
+    def _failed(self, host: str, action: str | None, answer: Mapping[str, Any], *, ignored: bool) -> Iterator[str]:
+        if action == _UNITS:
+            self.failed_steps = True
+            yield from self._units(host, answer)
+            yield f"{host}  FAILED: {answer.get('msg')}"
+        elif action in (_BUNDLE, _FACTS):
+            self.failed_steps = self.failed_steps or action == _BUNDLE
+            yield f"{host}  FAILED: {answer.get('msg')}"
+        elif not ignored:
+            self.errors.append(_message(answer.get("msg")))
+
+    def _units(self, host: str, answer: Mapping[str, Any]) -> Iterator[str]:
+        for unit in answer.get("units") or ():
+            if unit["action"] != "kept":
+                self.changed.add((host, unit["name"]))
+                yield from _unit_lines(host, unit)
+
+    def _note(self, host: str, what: str, answer: Mapping[str, Any]) -> None:
+        if answer.get("changed"):
+            self.changed.add((host, what))
+
+
+def _unit_lines(host: str, unit: Mapping[str, Any]) -> Iterator[str]:
+    name = str(unit["name"]).removeprefix("llmgw-").removesuffix(".service")
+    seconds = f" in {unit['seconds']:.1f} s" if isinstance(unit.get("seconds"), (int, float)) else ""
+    state = f", {unit['state']}{seconds}" if unit.get("state") else ""
+    yield f"{host}  {name}  {unit['action']}{state}"
+    tail = unit.get("log_tail") or ""
+    lines = tail.splitlines() if isinstance(tail, str) else list(map(str, tail))
+    yield from (f"    | {line}" for line in lines[-_LOG_LINES_SHOWN:])
+    if unit.get("put_back"):
+        yield f"{host}  {name}  put back to what served before"
+
+
+def _diff_lines(event: Mapping[str, Any]) -> Iterator[str]:
+    data = event.get("event_data") or {}
+    answer = data.get("res") or {}
+    if event.get("event") not in (_OK, *_FAILED) or (data.get("resolved_action") or data.get("task_action")) != _UNITS:
+        return
+    for one in answer.get("diff") or ():
+        before, after = str(one.get("before") or ""), str(one.get("after") or "")
+        names = (f"{data.get('host')}: {one.get('before_header')}", f"{data.get('host')}: {one.get('after_header')}")
+        yield from unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
+
+
+def _drained(answer: Mapping[str, Any]) -> str:
+    left = {name: count for name, count in (answer.get("in_flight") or {}).items() if count}
+    return f", still in flight at the deadline: {left}" if left else ""
+
+
+def _message(text: Any) -> str:
+    return "\n".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def first_line(text: Any) -> str:
+    """The first line of what Ansible said, for a one-line report."""
+    lines = str(text or "no reason given").strip().splitlines()
+    return lines[0] if lines else "no reason given"
+
+
+def exit_status(progress: Progress, ansible_status: int) -> int:
+    """The command's exit status: 1 before 4 before 3 (architecture: habits)."""
+    if ansible_status == 130:
+        return 130
+    if progress.failed_steps:
+        return 4
+    if ansible_status != 0:
+        return 1
+    return 3 if progress.plan is not None and progress.plan["unplaced"] else 0
+
+

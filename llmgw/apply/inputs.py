@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inputs of a decision read from disk: catalog, inventory and the facts cache, all below one fleet directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmgw.catalog.load import load_catalog
+from llmgw.errors import LlmgwError
+from llmgw.fleet import store
+from llmgw.fleet.hosts import Host
+from llmgw.fleet.inventory import read_inventory
+from llmgw.fleet.snapshot import View, build_snapshot
+from llmgw.model.node import FleetSnapshot
+from llmgw.model.plan import PlanInputs
+from llmgw.model.replica import Catalog
+from llmgw.plan.codec import plan_inputs
+
+INVENTORY_NAMES = ("hosts.yml", "hosts.yaml", "hosts.ini", "hosts")
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where one fleet is described: its inventory file, its catalog, its facts cache."""
+
+    inventory: Path
+    catalog: Path
+    facts: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything `decide` needs, and the errors that cost only a part of it."""
+
+    catalog: Catalog
+    fleet: FleetSnapshot
+    digests: PlanInputs
+    problems: tuple[LlmgwError, ...] = ()
+
+
+def find_paths(inventory: Path, catalog: Path | None = None, facts: Path | None = None) -> Paths:
+    """The three paths of a fleet. A directory as inventory means the hosts file in it; catalog and facts default to beside it.
+
+    Raises LlmgwError `inventory-missing`.
+    """
+    if inventory.is_dir():
+        found = next((inventory / name for name in INVENTORY_NAMES if (inventory / name).exists()), None)
+        if found is None:
+            raise LlmgwError(
+                "inventory-missing",
+                f"there is no {INVENTORY_NAMES[0]} in {inventory}",
+                fix="write a starter with `llmgw init`, or name the file with --inventory",
+            )
+        inventory = found
+    elif not inventory.exists():
+        raise LlmgwError(
+            "inventory-missing",
+            f"there is no inventory at {inventory}",
+            fix="name one with --inventory, or write a starter with `llmgw init`",
+        )
+    base = inventory.parent
+    return Paths(inventory, catalog or base / "catalog.yaml", facts or base / "facts")
+
+
+def read_inputs(paths: Paths, now: float, lost: Iterable[str] = ()) -> Inputs:
+    """The inputs as they lie on disk at `now` (Unix seconds). Raises LlmgwError for what makes any decision impossible."""
+    catalog = load_catalog(paths.catalog)
+    return inputs_of(catalog, read_inventory(paths.inventory), paths.facts, now, lost)
+
+
+def inputs_of(catalog: Catalog, hosts: tuple[Host, ...], facts: Path, now: float, lost: Iterable[str] = ()) -> Inputs:
+    """The inputs of a catalog and an inventory that are known already."""
+    names = {host.name for host in hosts}
+    unknown = sorted(set(lost) - names)
+    if unknown:
+        raise LlmgwError("unknown-host", f"the inventory has no host {unknown[0]}", fix="see `llmgw facts show` for the names")
+    stored = {host.name: store.load(facts, host.name) for host in hosts}
+    view = View(now, catalog.fleet.lost_after_s, frozenset(lost))
+    problems = tuple(one.error for one in stored.values() if one.error is not None)
+    return Inputs(catalog, build_snapshot(hosts, stored, view), plan_inputs(catalog.digest, hosts, stored), problems)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of `profiles`: parallelism that adds up, MIG's limits, nothing secret or reserved in args and env."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from llmgw.catalog import codes
+from llmgw.catalog.checks.references import dangling, repeated
+from llmgw.catalog.parallelism import CPU, Shape, is_mig, shape
+from llmgw.catalog.problem import Problem
+from llmgw.catalog.schema.document import Document
+from llmgw.catalog.schema.profiles import Profile
+from llmgw.catalog.tree import Path
+
+_SHAPE_FIELDS = ("gpus", "nodes", "tensor_parallel", "pipeline_parallel")
+_SECRET_VARIABLE = re.compile(r"(^|_)(API_KEY|ACCESS_KEY|PRIVATE_KEY|TOKEN|SECRET|PASSWORD|PASSWD)$")
+_SECRET_OPTION = re.compile(
+    r"(API_KEY|ACCESS_KEY|PRIVATE_KEY|(HF|HUB|AUTH|ACCESS|BEARER)_TOKEN|SECRET|PASSWORD|PASSWD)$"
+)
+_RESERVED_VARIABLE = re.compile(r"LLMGW_.*|(CUDA|NVIDIA)_VISIBLE_DEVICES|GGML_VK_VISIBLE_DEVICES")
+
+
+def check_profiles(document: Document) -> Iterator[Problem]:
+    """Problems of every profile."""
+    for name, profile in document.profiles.items():
+        path: Path = ("profiles", name)
+        yield from dangling((*path, "model"), "models", profile.model, document.models)
+        yield from repeated((*path, "devices"), profile.devices, "the device class")
+        yield from _parallelism(path, profile)
+        yield from _secrets(path, profile)
+
+
+def _parallelism(path: Path, profile: Profile) -> Iterator[Problem]:
+    fields = tuple((*path, field) for field in _SHAPE_FIELDS)
+    devices: Path = (*path, "devices")
+    classes = (devices, *((*devices, number) for number in range(len(profile.devices))))
+    given = [field for field in _SHAPE_FIELDS if getattr(profile, field) not in (None, 1)]
+    if CPU in profile.devices:
+        if len(profile.devices) > 1:
+            why = "`cpu` stands beside device classes, but a replica runs on one or the other"
+            fix = "Make a profile of its own for `cpu`, and list both in the service."
+            yield Problem(devices, codes.DEVICES, why, fix, reads=classes)
+        else:
+            for field in given:
+                why = f"`{field}` counts devices, and this profile runs on `cpu`"
+                fix = "Remove it, or name device classes in `devices`."
+                yield Problem((*path, field), codes.PARALLEL, why, fix, at_key=True, reads=classes)
+        return
+    meant = shape(profile)
+    slices = [device for device in profile.devices if is_mig(device)]
+    if slices:
+        for field in given:
+            why = f"`{field}` is above one on `{slices[0]}`: MIG instances cannot be joined"
+            fix = "Remove it, or use a class of whole cards."
+            yield Problem((*path, field), codes.MIG, why, fix, at_key=True, reads=classes)
+    elif meant is None or meant.world != meant.gpus * meant.nodes:
+        at, why = _blamed(path, profile), _unequal(profile, meant)
+        yield Problem(at, codes.PARALLEL, why, _balanced(profile), at_key=True, reads=(*fields, *classes))
+
+
+def _blamed(path: Path, profile: Profile) -> Path:
+    present = [
+        field for field in ("tensor_parallel", "pipeline_parallel", "gpus") if getattr(profile, field) is not None
+    ]
+    return (*path, present[0]) if present else path
+
+
+def _unequal(profile: Profile, meant: Shape | None) -> str:
+    if meant is None:
+        world = (profile.tensor_parallel or 1) * (profile.pipeline_parallel or 1)
+        return f"tensor_parallel x pipeline_parallel is {world}, which {profile.nodes} nodes cannot share evenly"
+    return (
+        f"tensor_parallel {meant.tensor_parallel} x pipeline_parallel {meant.pipeline_parallel} is {meant.world}, "
+        f"but gpus {meant.gpus} x nodes {meant.nodes} is {meant.gpus * meant.nodes}"
+    )
+
+
+def _balanced(profile: Profile) -> str:
+    if profile.gpus is None:
+        return "Make the product a multiple of `nodes`."
+    total = profile.gpus * profile.nodes
+    tensor = profile.tensor_parallel or 1
+    stages = (
+        f"`pipeline_parallel: {total // tensor}`"
+        if total % tensor == 0
+        else f"a `tensor_parallel` that divides {total}"
+    )
+    return f"Set {stages}, or leave both out for tensor_parallel {profile.gpus} and pipeline_parallel {profile.nodes}."
+
+
+def _secrets(path: Path, profile: Profile) -> Iterator[Problem]:
+    shown = "is shown in unit files, plans and process lists"
+    fix = "Remove it here; secrets reach a node from Ansible Vault."
+    for name in profile.env:
+        at = (*path, "env", name)
+        if _RESERVED_VARIABLE.fullmatch(name):
+            why = f"llmgw itself sets `{name}` for each replica"
+            yield Problem(
+                at, codes.RESERVED, why, "Remove it; `devices` and `gpus` say what a replica is given.", at_key=True
+            )
+        elif _SECRET_VARIABLE.search(name.upper()):
+            yield Problem(at, codes.SECRET, f"`{name}` looks like a secret, and `env` {shown}", fix, at_key=True)
+    for number, item in enumerate(profile.args):
+        option = item.partition("=")[0]
+        if option.startswith("-") and _SECRET_OPTION.search(option.upper().replace("-", "_")):
+            yield Problem((*path, "args", number), codes.SECRET, f"`{option}` takes a secret, and `args` {shown}", fix)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The codes of this layer's errors: stable, each with what it says about a catalog. The reference page lists them."""
+
+from __future__ import annotations
+
+FILE = "catalog-file"
+SYNTAX = "catalog-syntax"
+EMPTY = "catalog-empty"
+DUPLICATE_KEY = "catalog-duplicate-key"
+DUPLICATE_NAME = "catalog-duplicate-name"
+OVERLAY = "catalog-overlay"
+KEY = "catalog-key"
+UNKNOWN_KEY = "catalog-unknown-key"
+MISSING = "catalog-missing"
+TYPE = "catalog-type"
+VALUE = "catalog-value"
+REFERENCE = "catalog-reference"
+REPEATED = "catalog-repeated"
+WEIGHTS = "catalog-weights"
+DEVICES = "catalog-devices"
+PARALLEL = "catalog-parallel"
+MIG = "catalog-mig"
+SECRET = "catalog-secret"  # noqa: S105 - names the mistake
+RESERVED = "catalog-reserved"
+SERVED_NAME = "catalog-served-name"
+ROLLOUT = "catalog-rollout"
+API_KEY = "catalog-api-key"
+LISTENER = "catalog-listener"
+PORTS = "catalog-ports"
+UNSUPPORTED = "catalog-unsupported"
+
+MEANINGS = {
+    FILE: "A file is missing, unreadable, too large or no regular file.",
+    SYNTAX: "A file is not UTF-8 or not YAML, or uses what no catalog needs: tags, several documents, endless aliases.",
+    EMPTY: "The main file holds nothing but comments. Taking everything down is said by `services: {}`.",
+    DUPLICATE_KEY: "One mapping has the same key twice.",
+    DUPLICATE_NAME: "Two files define the same thing.",
+    OVERLAY: "An overlay takes away what is not there.",
+    KEY: "A key is no text, or a name breaks the rule for such names.",
+    UNKNOWN_KEY: "There is no such key in this place.",
+    MISSING: "A key is missing.",
+    TYPE: "A value is of the wrong type.",
+    VALUE: "A value is of the right type and not allowed.",
+    REFERENCE: "A name refers to nothing.",
+    REPEATED: "A list names the same thing twice.",
+    WEIGHTS: "A model names no weights, or names them two ways.",
+    DEVICES: "`cpu` stands beside device classes.",
+    PARALLEL: "tensor_parallel x pipeline_parallel differs from gpus x nodes.",
+    MIG: "A replica on MIG instances asks for more than one.",
+    SECRET: "A secret would be seen in unit files, plans and process lists.",
+    RESERVED: "A variable is one that llmgw itself sets.",
+    SERVED_NAME: "Two services answer to the same name.",
+    ROLLOUT: "A rollout could never make progress.",
+    API_KEY: "A key is empty, or two keys are one.",
+    LISTENER: "Listeners collide, or the admin listener is open to other hosts without a token.",
+    PORTS: "The engines' port range is none, or somebody else has a claim on it.",
+    UNSUPPORTED: "The format has this field, and this version does not act on it.",
+}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalog's `services`: what clients call (C3)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from llmgw.catalog.schema.base import Entry, Expects, Later
+from llmgw.catalog.schema.durations import Interval, Seconds
+from llmgw.catalog.schema.types import (
+    Count,
+    LabelKey,
+    Name,
+    OneOrMany,
+    ServedName,
+)
+
+_NO_QUEUE = "there is no queue, what is above `max_concurrency` is answered with 429 at once"
+
+Policy = Literal["least-inflight", "round-robin", "random"]
+
+
+class Rollout(Entry):
+    """How the replicas of a service are replaced."""
+
+    max_unavailable: Annotated[int, Expects("a whole number, at least 0")] = Field(
+        default=1,
+        ge=0,
+        le=10_000,
+        description="Replicas that may be away at a time while they are replaced.",
+        examples=[1],
+    )
+    max_surge: Annotated[
+        int,
+        Expects("a whole number, at least 0"),
+        Later("replicas are replaced in place, without extra ones"),
+    ] = Field(
+        default=0, ge=0, le=10_000, description="Extra replicas that may run while others are replaced.", examples=[1]
+    )
+    canary: Annotated[bool, Later("there is no canary step")] = Field(
+        default=False, description="Replace one replica first, and go on when it does well.", examples=[True]
+    )
+
+
+class Admission(Entry):
+    """Limits of a service at each gateway."""
+
+    max_concurrency: Count | None = Field(
+        default=None,
+        description="Requests in flight at a time; above it clients get 429. Default: no limit.",
+        examples=[64],
+    )
+    max_queue: Annotated[Count | None, Later(_NO_QUEUE)] = Field(
+        default=None, description="Requests that may wait for their turn.", examples=[128]
+    )
+    queue_timeout: Annotated[Interval | None, Later(_NO_QUEUE)] = Field(
+        default=None, description="How long a request may wait.", examples=["30s"]
+    )
+
+
+class Routing(Entry):
+    """How a gateway chooses among the replicas of a service."""
+
+    policy: Policy = Field(
+        default="least-inflight",
+        description="`least-inflight`: the one with the fewest requests in flight; `round-robin`: in turn; `random`.",
+        examples=["least-inflight"],
+    )
+
+
+class Service(Entry):
+    """A name that clients call, and how many replicas of which profiles answer."""
+
+    profiles: OneOrMany[Name] = Field(
+        min_length=1,
+        description="Names of entries of `profiles`, the preferred first; each replica takes the first that fits.",
+        examples=["qwen3-32b-h200", ["qwen3-32b-h200", "qwen3-32b-h100"]],
+    )
+    replicas: Annotated[int, Expects("a whole number, at least 0")] = Field(
+        default=1, ge=0, le=10_000, description="How many replicas run. 0 keeps the service without any.", examples=[2]
+    )
+    served_name: ServedName | None = Field(
+        default=None,
+        description="The `model` that clients send. Default: the service's name.",
+        examples=["Qwen/Qwen3-32B"],
+    )
+    aliases: OneOrMany[ServedName] = Field(
+        default=(), description="Other names that clients may send.", examples=[["gpt-4o-mini"]]
+    )
+    spread: LabelKey | None = Field(
+        default=None,
+        description="`node`: no two replicas on one node; a label's name, such as `rack`: no two in one rack.",
+        examples=["node"],
+    )
+    priority: Annotated[int, Expects("a whole number from -1000 to 1000")] = Field(
+        default=0, ge=-1000, le=1000, description="Services of higher priority are placed first.", examples=[10]
+    )
+    rollout: Rollout = Field(default_factory=Rollout, description="How replicas are replaced.")
+    admission: Admission = Field(default_factory=Admission, description="Limits at each gateway.")
+    routing: Routing = Field(default_factory=Routing, description="How a gateway chooses a replica.")
+    drain_timeout: Seconds = Field(
+        default=60,
+        description="How long requests in flight may take to finish before a replica is stopped.",
+        examples=["60s"],
+    )

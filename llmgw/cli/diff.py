@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llmgw diff`: unit by unit, what an apply would change in the files, and what has drifted (R2)."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from llmgw.apply.inputs import find_paths, read_inputs
+from llmgw.cli import exits, options
+from llmgw.cli.style import coloured
+from llmgw.decide import Options, decide
+from llmgw.apply.unitdiff import unit_diffs
+
+DIFF_FORMAT = 1
+app = typer.Typer()
+
+
+@app.command()
+def diff(
+    inventory: options.Inventory = options.DEFAULT_INVENTORY,
+    catalog: options.Catalog = None,
+    facts: options.Facts = None,
+    lost: options.Lost = None,
+    *,
+    as_json: options.AsJson = False,
+    detailed_exitcode: Annotated[bool, typer.Option("--detailed-exitcode", help="End with 2 when any unit differs.")] = False,
+) -> int:
+    """Show the difference of every unit between the nodes, as last seen, and the catalog."""
+    inputs = read_inputs(find_paths(inventory, catalog, facts), time.time(), lost or ())
+    for problem in inputs.problems:
+        print(problem, file=sys.stderr)
+    found = unit_diffs(decide(inputs.catalog, inputs.fleet, Options(inputs=inputs.digests)), inputs.fleet)
+    if as_json:
+        print(json.dumps({"format_version": DIFF_FORMAT, "units": [asdict(one) for one in found]}, indent=2))
+    else:
+        for one in found:
+            drift = f" ({', '.join(one.drift)})" if one.drift else ""
+            print("\n".join(coloured([f"! {one.node}: {one.unit} would be {one.change}{drift}", *one.diff, ""], sys.stdout)))
+        if not found:
+            print("No unit differs.")
+    return exits.CHANGES if detailed_exitcode and found else exits.OK

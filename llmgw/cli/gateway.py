@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llmgw gateway`: serves clients by a published bundle until it is told to stop (G1-G12)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+import uvloop
+
+from llmgw.console.pages import add_pages
+from llmgw.gateway.app import Settings, run
+
+app = typer.Typer()
+
+
+@app.command()
+def gateway(
+    bundle: Annotated[
+        Path, typer.Option("--bundle", envvar="LLMGW_BUNDLE", help="The bundle that `llmgw apply` publishes to this host.")
+    ] = Path("/var/lib/llmgw/bundle.json"),
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect; port 0: any free one. [default: the catalog's]"),
+    ] = None,
+    admin_listen: Annotated[
+        str | None,
+        typer.Option("--admin-listen", metavar="HOST:PORT", help="Admin API, metrics and console. [default: the catalog's]"),
+    ] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option("--ready-file", help="Written as JSON once the gateway serves: url, admin_url, pid.")
+    ] = None,
+    drain_timeout: Annotated[
+        float, typer.Option("--drain-timeout", min=0, metavar="SECONDS", help="How long SIGTERM lets requests finish.")
+    ] = 120.0,
+) -> None:
+    """Serve OpenAI clients by the routes in a bundle. SIGTERM drains."""
+    _log_to_stderr()
+    uvloop.run(run(Settings(bundle, listen, admin_listen, ready_file, drain_timeout), add_pages))
+
+
+def _log_to_stderr() -> None:
+    """One line an event, as key=value; what libraries log joins in from warnings up."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`decide(catalog, fleet, options) -> Decision`: the whole product's one decision, as a pure function.
+
+It composes placement, units, plan and routes. It reads no file, no clock and no network; the same inputs give the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from llmgw.model.ids import NodeName, ReplicaId, UnitName
+from llmgw.model.node import FleetSnapshot, NodeState
+from llmgw.model.placement import Assignment, Placement
+from llmgw.model.plan import PLAN_FORMAT, ActionKind, Plan, PlanInputs, Publish, Wave
+from llmgw.model.replica import Catalog
+from llmgw.model.route import RouteTable
+from llmgw.model.unit import UnitFile
+from llmgw.placement.assign import frozen, place
+from llmgw.plan.diff import Change, changes_of
+from llmgw.plan.order import Order
+from llmgw.routes.build import Serving
+from llmgw.routes.codec import routes_digest
+from llmgw.routes.now import serving_now
+from llmgw.routes.serving import from_assignment
+from llmgw.units.render import render
+
+MASS_LOSS_SHARE = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the operator asked for in this run. `limit` None: every node may be touched."""
+
+    limit: frozenset[str] | None = None
+    allow_mass_loss: bool = False
+    inputs: PlanInputs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Everything that follows from catalog and fleet."""
+
+    placement: Placement
+    units: tuple[UnitFile, ...]
+    plan: Plan
+    routes: RouteTable
+    """As they are once the plan is carried out."""
+    changes: tuple[Change, ...] = field(default=())
+
+
+def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = None) -> Decision:
+    """The decision for a catalog and a fleet. Raises LlmgwError only where a text cannot stand in a unit."""
+    options = options or Options()
+    fleet, freeze = _bounded(fleet, options)
+    outcome = place(catalog, fleet)
+    nodes = {node.name: node for node in fleet.nodes}
+    untouched = dict(_untouched(fleet))
+    units: dict[ReplicaId, tuple[UnitFile, ...]] = {}
+    for assignment in outcome.placement.assignments:
+        if not any(member.node in untouched for member in assignment.members):
+            units[assignment.replica] = tuple(render(assignment, member, nodes[member.node]) for member in assignment.members)
+    changes = changes_of(outcome, units, fleet)
+    order = _ordered(catalog, fleet, changes, units)
+    routes = order.publish().routes
+    waves = _published(order, fleet, routes)
+    plan = Plan(
+        format_version=PLAN_FORMAT,
+        generation=_generation(fleet) + (1 if waves else 0),
+        actions=tuple(change.action for change in changes),
+        waves=waves,
+        unplaced=outcome.placement.unplaced,
+        untouched=untouched,
+        frozen=freeze,
+        expected_units=_expected(fleet),
+        moves=sum(change.action.kind is ActionKind.MOVE for change in changes),
+        inputs=options.inputs,
+    )
+    every_unit = tuple(unit for replica in sorted(units) for unit in units[replica])
+    return Decision(outcome.placement, every_unit, plan, routes, changes)
+
+
+def _bounded(fleet: FleetSnapshot, options: Options) -> tuple[FleetSnapshot, str | None]:
+    """The fleet with everything frozen that this run may not touch, and why if mass loss did it (P9)."""
+    lost = [node.name for node in fleet.nodes if node.state is NodeState.LOST]
+    reason = None
+    if len(lost) > max(1, MASS_LOSS_SHARE * len(fleet.nodes)) and not options.allow_mass_loss:
+        reason = f"{len(lost)} of {len(fleet.nodes)} nodes are lost at once ({', '.join(lost[:5])}): what runs stays as it is"
+        fleet = frozen(fleet, (NodeState.LOST,))
+    if options.limit is not None:
+        limit = options.limit
+        nodes = tuple(
+            replace(node, state=NodeState.FROZEN) if node.state is NodeState.OK and node.name not in limit else node
+            for node in fleet.nodes
+        )
+        gateways = tuple(
+            replace(gateway, state=NodeState.FROZEN) if gateway.state is NodeState.OK and gateway.name not in limit else gateway
+            for gateway in fleet.gateways
+        )
+        fleet = replace(fleet, nodes=nodes, gateways=gateways)
+    return fleet, reason
+
+
+def _untouched(fleet: FleetSnapshot) -> Iterator[tuple[NodeName, str]]:
+    why = {
+        NodeState.UNREACHABLE: "does not answer; what runs there counts as running",
+        NodeState.UNSEEN: "has no usable facts",
+        NodeState.FROZEN: "is left alone in this run",
+        NodeState.LOST: "is lost",
+    }
+    for node in fleet.nodes:
+        if node.state in why:
+            yield node.name, why[node.state]
+        elif node.facts is None or node.facts.units is None:
+            yield node.name, "its units could not be read"
+        elif node.facts.engines is None:
+            yield node.name, "its engines could not be read"
+
+
+def _ordered(
+    catalog: Catalog, fleet: FleetSnapshot, changes: Iterable[Change], units: Mapping[ReplicaId, tuple[UnitFile, ...]]
+) -> Order:
+    by_kind: dict[ActionKind, list[Change]] = {kind: [] for kind in ActionKind}
+    for change in changes:
+        by_kind[change.action.kind].append(change)
+    arrivals = {
+        change.action.replica: _arrival(change.assignment, units[change.action.replica][0], fleet)
+        for change in changes
+        if change.assignment is not None and change.units
+    }
+    order = Order(catalog, serving_now(fleet))
+    order.stop(by_kind[ActionKind.STOP])
+    order.start(by_kind[ActionKind.CREATE] + by_kind[ActionKind.MOVE], arrivals)
+    order.update(by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE], arrivals)
+    order.rewrite(by_kind[ActionKind.REWRITE])
+    return order
+
+
+def _arrival(assignment: Assignment, leader: UnitFile, fleet: FleetSnapshot) -> Serving:
+    node = next(node for node in fleet.nodes if node.name == assignment.leader.node)
+    return from_assignment(assignment, leader, node)
+
+
+def _published(order: Order, fleet: FleetSnapshot, routes: RouteTable) -> tuple[Wave, ...]:
+    """The waves, and a last one that publishes when some gateway would else be left with other routes."""
+    waves = tuple(order.waves)
+    if any(isinstance(step, Publish) for wave in waves for step in wave.steps) or not fleet.gateways:
+        return waves
+    digest = routes_digest(routes)
+    reached = (gateway for gateway in fleet.gateways if gateway.state is NodeState.OK)
+    behind = [gateway.name for gateway in reached if gateway.bundle is None or gateway.bundle.routes_digest != digest]
+    return (*waves, Wave(f"publish routes to {', '.join(sorted(behind))}", (Publish(routes),))) if behind else waves
+
+
+def _generation(fleet: FleetSnapshot) -> int:
+    """The highest generation that any node or gateway has seen (R11)."""
+    seen = [node.facts.generation for node in fleet.nodes if node.facts and node.facts.generation is not None]
+    seen += [gateway.bundle.generation for gateway in fleet.gateways if gateway.bundle and gateway.bundle.generation is not None]
+    return max(seen, default=0)
+
+
+def _expected(fleet: FleetSnapshot) -> dict[NodeName, dict[UnitName, str]]:
+    return {
+        node.name: {
+            UnitName(unit.name): unit.actual_text_digest
+            for unit in sorted(node.facts.units, key=lambda one: one.name)
+            if unit.actual_text_digest is not None
+        }
+        for node in fleet.nodes
+        if node.facts is not None and node.facts.units is not None
+    }

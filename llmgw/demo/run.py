@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's course: a service manager, a gateway, an apply, one question; and afterwards everything is taken down again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from llmgw.apply.events import Progress
+from llmgw.apply.inputs import find_paths
+from llmgw.apply.runner import Run, collections_root, run_playbook
+from llmgw.demo.ask import ask, request_body
+from llmgw.demo.managers import Manager, find_manager
+from llmgw.demo.workspace import check_engine, clear, find_model, free_ports, workspace
+from llmgw.errors import LlmgwError
+
+MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+MODEL = "smollm2"
+FLEET = Path(__file__).parent / "fleet"
+LAUNCHER = "ansible_collections/llmgw/fleet/roles/engine/files/llama_server.py"
+EMPTY_CATALOG = "version: 1\nservices: {}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """One running demo: its folder, its manager, and where its gateway listens."""
+
+    base: Path
+    manager: Manager
+    port: int
+    admin_port: int
+
+    @property
+    def url(self) -> str:
+        """The gateway's URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+def run(*, once: bool, question: str, say: Callable[[str], None]) -> None:
+    """The whole demo. `say` gets every line as it comes; with `once` it ends after the answer. Raises LlmgwError."""
+    check_engine()
+    model = find_model(MODEL_FILE)
+    with _ended_by_signals(), workspace() as base:
+        _clean_up_after_a_killed_one(base, say)
+        say("Looking for a systemd manager ...")
+        manager = find_manager(base / "manager")
+        demo = Demo(base, manager, *free_ports(2))
+        try:
+            _refuse_foreign_units(manager)
+            say(f"... the {manager.kind.value} one.")
+            with _environment(manager.environment):
+                _serve(demo, model, say)
+                _show(demo, question, say)
+                if not once:
+                    say("Everything runs until you press Ctrl-C.")
+                    signal.pause()
+        except KeyboardInterrupt:
+            say("")
+        finally:
+            say("Taking everything down ...")
+            _take_down(demo)
+            clear(base)
+            say("... nothing is left behind.")
+
+
+def _serve(demo: Demo, model: Path, say: Callable[[str], None]) -> None:
+    fleet = demo.base / "fleet"
+    shutil.copytree(FLEET, fleet, dirs_exist_ok=True)
+    (fleet / "group_vars").mkdir(exist_ok=True)
+    (fleet / "group_vars" / "all.json").write_text(json.dumps(_variables(demo, model), indent=1), encoding="utf-8")
+    say("Starting the gateway (playbook llmgw.fleet.gateway) ...")
+    _play(demo, "llmgw.fleet.gateway", say)
+    say("Discovering this machine, planning and applying (playbook llmgw.fleet.apply) ...")
+    _play(demo, "llmgw.fleet.apply", say)
+
+
+def _variables(demo: Demo, model: Path) -> dict[str, object]:
+    return {
+        "llmgw_scope": demo.manager.scope,
+        "llmgw_state_dir": str(demo.base / "state"),
+        "llmgw_engine_user": "root",
+        "llmgw_engine_commands": {"llama.cpp": [sys.executable, str(collections_root() / LAUNCHER)]},
+        "llmgw_model_dirs": [str(model.parent)],
+        "llmgw_gateway_command": [sys.executable, "-m", "llmgw"],
+        "llmgw_gateway_listen": f"127.0.0.1:{demo.port}",
+        "llmgw_gateway_admin_listen": f"127.0.0.1:{demo.admin_port}",
+        "llmgw_gateway_admin_url": f"http://127.0.0.1:{demo.admin_port}",
+    }
+
+
+def _play(demo: Demo, playbook: str, say: Callable[[str], None]) -> None:
+    progress = Progress()
+
+    def show(event: dict[str, object]) -> None:
+        for line in progress.feed(event):
+            say(f"  {line}")
+
+    status = run_playbook(Run(playbook, find_paths(demo.base / "fleet")), show)
+    if status != 0:
+        said = "\n".join(progress.errors) or f"ansible-playbook ended with {status}"
+        raise LlmgwError("demo-failed", f"{playbook} failed: {said}")
+
+
+def _show(demo: Demo, question: str, say: Callable[[str], None]) -> None:
+    body = json.dumps(request_body(MODEL, question))
+    say("")
+    say(f"Asking {demo.url} as an OpenAI client would: {question}")
+    sys.stdout.write("> ")
+    _wait_until_routed(demo)
+    for piece in ask(("127.0.0.1", demo.port), MODEL, question):
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+    say("")
+    say(f"Ask it yourself:  curl -N {demo.url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'")
+    say(f"Console:          http://127.0.0.1:{demo.admin_port}/admin")
+    say(f"Metrics:          http://127.0.0.1:{demo.admin_port}/metrics")
+    say(f"The fleet:        {demo.base / 'fleet'}  (llmgw -i {demo.base / 'fleet'} plan)")
+
+
+def _wait_until_routed(demo: Demo, deadline_s: float = 30.0) -> None:
+    """Until the gateway's own probe has seen the new replica answer."""
+    import http.client
+
+    end = time.monotonic() + deadline_s
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", demo.port, timeout=5)
+        try:
+            connection.request("GET", f"/v1/models/{MODEL}")
+            if connection.getresponse().status == http.HTTPStatus.OK:
+                return
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        if time.monotonic() > end:
+            raise LlmgwError("demo-failed", f"the gateway did not offer {MODEL} within {deadline_s:.0f} s")
+        time.sleep(0.1)
+
+
+def _take_down(demo: Demo) -> None:
+    """Removes the replicas by an apply of an empty catalog, then the gateway's unit, then a private manager with all it runs."""
+    try:
+        with _environment(demo.manager.environment):
+            fleet = demo.base / "fleet"
+            if fleet.exists():
+                (fleet / "catalog.yaml").write_text(EMPTY_CATALOG, encoding="utf-8")
+                run_playbook(Run("llmgw.fleet.apply", find_paths(fleet)), lambda _event: None)
+            _systemctl(demo.manager, "disable", "--now", "llmgw-gateway.service")
+            (_unit_dir(demo.manager) / "llmgw-gateway.service").unlink(missing_ok=True)
+            _systemctl(demo.manager, "daemon-reload")
+    finally:
+        demo.manager.close()
+
+
+def _clean_up_after_a_killed_one(base: Path, say: Callable[[str], None]) -> None:
+    if (base / "fleet").exists() or (base / "manager").exists():
+        say("An earlier demo was cut off: taking down what it left ...")
+        _take_down(Demo(base, find_manager(base / "manager"), *free_ports(2)))
+        for name in ("fleet", "state", "manager"):
+            clear(base / name)
+
+
+def _refuse_foreign_units(manager: Manager) -> None:
+    """The demo applies a catalog to this machine: what another catalog runs here would be taken down by it."""
+    with _environment(manager.environment):
+        found = sorted(path.name for path in _unit_dir(manager).glob("llmgw-*.service"))
+    if found:
+        raise LlmgwError(
+            "demo-not-alone",
+            f"this machine runs llmgw units already: {', '.join(found[:5])}",
+            where=str(_unit_dir(manager)),
+            fix="run the demo on another machine or as another user, or remove these units if an earlier demo was killed",
+        )
+
+
+def _unit_dir(manager: Manager) -> Path:
+    if manager.scope == "system":
+        return Path("/etc/systemd/system")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+
+
+def _systemctl(manager: Manager, *arguments: str) -> None:
+    command = [*manager.argv_prefix, "systemctl", *(["--user"] if manager.scope == "user" else []), *arguments]
+    subprocess.run(command, check=False, capture_output=True, timeout=60)  # noqa: S603
+
+
+@contextmanager
+def _environment(added: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the demo as Ctrl-C does: by taking everything down."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

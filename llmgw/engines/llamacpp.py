@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""llama.cpp's llama-server: command line, environment and rules.
+
+Every option that llama-server would choose by itself is given (domain.md C): its port default has changed between builds, and
+`--fit` silently adjusts what is not set, so that a placement would not mean the same thing twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from llmgw.engines.base import Launch, MetricNames, Traits, command_of, http_readiness, single_process_refusal
+from llmgw.model.ids import EngineKind
+from llmgw.model.node import Node
+from llmgw.model.placement import Assignment, Member
+from llmgw.model.replica import ModelSpec, ProfileSpec
+
+KIND = EngineKind("llama.cpp")
+STOP_TIMEOUT_S = 15
+"""llama-server does not drain and can hang on SIGTERM while a client stays (domain.md K): what is in flight was drained before."""
+
+
+class LlamaCpp:
+    """The llama.cpp engine."""
+
+    traits = Traits(
+        kind=KIND,
+        default_command="/opt/llmgw/engines/llama.cpp/bin/llama-server",
+        drains_on_sigterm=False,
+        aborts_on_disconnect=False,
+        metrics=MetricNames("llamacpp:requests_processing", "llamacpp:requests_deferred"),
+        log_patterns={"model-missing": r"failed to open GGUF file|No such file", "out-of-memory": r"failed to allocate|out of memory"},
+    )
+
+    def refusal(self, profile: ProfileSpec) -> str | None:
+        """See `Engine.refusal`."""
+        if profile.model.path is None:
+            return f"llama.cpp is given a GGUF file: set `path` of model {profile.model.name}"
+        if profile.tensor_parallel > 1:
+            return "llama.cpp spreads layers over its devices by itself: leave tp at 1 and set gpus"
+        return single_process_refusal(profile, KIND)
+
+    def launch(self, assignment: Assignment, member: Member, node: Node) -> Launch:
+        """See `Engine.launch`."""
+        profile = assignment.profile
+        served = assignment.service.served_name
+        argv = [
+            *command_of(self.traits, node),
+            "--model",
+            model_path(profile.model, node),
+            "--alias",
+            served,
+            "--host",
+            node.address,
+            "--port",
+            str(member.port),
+            "--metrics",
+            "--n-gpu-layers",
+            "0" if profile.on_cpu else "999",
+        ]
+        if profile.max_model_len is not None:
+            argv += ["--ctx-size", str(profile.max_model_len * (profile.parallel_requests or 1))]
+        if profile.parallel_requests is not None:
+            argv += ["--parallel", str(profile.parallel_requests)]
+        if profile.threads is not None:
+            argv += ["--threads", str(profile.threads)]
+        env = dict(profile.env)
+        if member.devices:
+            env |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(member.devices)}
+        return Launch((*argv, *profile.args), env, http_readiness(assignment, member, node, served), STOP_TIMEOUT_S)
+
+
+def model_path(model: ModelSpec, node: Node) -> str:
+    """The weights' absolute path on the node: a relative path is looked for among the weights seen, else below the first model directory."""
+    path = model.path or ""
+    if path.startswith("/"):
+        return path
+    for weights in (node.facts.weights or ()) if node.facts else ():
+        if weights.path == path or weights.path.endswith(f"/{path}"):
+            return weights.path
+    base = node.settings.model_dirs[0] if node.settings.model_dirs else "/srv/models"
+    return str(PurePosixPath(base) / path)

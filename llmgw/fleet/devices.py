@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The placeable devices of a node: whole cards, or the MIG instances of cards in MIG mode (D5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from llmgw.model.ids import DeviceClass, DeviceId
+from llmgw.model.node import Device
+from llmgw.nodekit import contract
+
+MIG_INDEX_BASE = 1000
+MIG_INDEX_STRIDE = 100
+
+
+def devices_of(facts: contract.NodeFacts) -> tuple[Device, ...] | None:
+    """The devices in placement order, or None when the cards are unknown. A card without UUID or class cannot be placed on."""
+    if facts.gpus is None:
+        return None
+    blocking = [finding for finding in facts.findings if finding.severity == "block" and finding.subject]
+    found = [device for gpu in facts.gpus for device in _of_card(gpu, blocking)]
+    return tuple(sorted(found, key=lambda device: device.index))
+
+
+def _of_card(gpu: contract.Gpu, blocking: Iterable[contract.Finding]) -> Iterator[Device]:
+    card_findings = tuple(finding for finding in blocking if finding.subject == gpu.uuid)
+    if gpu.mig_mode:
+        for instance in gpu.mig_instances:
+            if instance.uuid is not None and instance.device_class is not None:
+                own = tuple(finding for finding in blocking if finding.subject == instance.uuid)
+                yield _instance(gpu, instance, instance.uuid, instance.device_class, card_findings + own)
+    elif gpu.uuid is not None and gpu.device_class is not None:
+        yield Device(
+            uuid=DeviceId(gpu.uuid),
+            index=gpu.index,
+            display_name=str(gpu.index),
+            device_class=DeviceClass(gpu.device_class),
+            memory_total_mib=gpu.memory_total_mib,
+            foreign_used_mib=_foreign(gpu.processes),
+            compute_capability=gpu.compute_capability,
+            numa_node=gpu.numa_node,
+            nvlink_peers=None if gpu.nvlink_peers is None else tuple(DeviceId(peer.uuid) for peer in gpu.nvlink_peers),
+            nic_paths=gpu.nic_paths,
+            fabric=gpu.fabric,
+            blocked_by=card_findings,
+        )
+
+
+def _instance(
+    gpu: contract.Gpu, instance: contract.MigInstance, uuid: str, device_class: str, findings: tuple[contract.Finding, ...]
+) -> Device:
+    return Device(
+        uuid=DeviceId(uuid),
+        index=MIG_INDEX_BASE + MIG_INDEX_STRIDE * gpu.index + instance.index,
+        display_name=f"{gpu.index}/mig{instance.index}",
+        device_class=DeviceClass(device_class),
+        memory_total_mib=instance.memory_total_mib,
+        foreign_used_mib=_foreign(instance.processes),
+        compute_capability=gpu.compute_capability,
+        numa_node=gpu.numa_node,
+        mig=True,
+        blocked_by=findings,
+    )
+
+
+def _foreign(processes: tuple[contract.DeviceProcess, ...] | None) -> int | None:
+    """MiB held by processes that no llmgw unit owns; None when any amount is unknown."""
+    if processes is None:
+        return None
+    total = 0
+    for process in processes:
+        if process.unit is None:
+            if process.used_mib is None:
+                return None
+            total += process.used_mib
+    return total

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fleet as one JSON document: what gateways export and show (R11, G9, G10). What is unknown is null."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from llmgw.model.node import Device, FleetSnapshot, Node
+
+FLEET_FORMAT = 1
+
+
+def fleet_document(fleet: FleetSnapshot) -> dict[str, Any]:
+    """`{"format_version", "taken_at", "nodes": [...]}`; nodes sorted by name."""
+    return {"format_version": FLEET_FORMAT, "taken_at": fleet.taken_at, "nodes": [_node(node) for node in fleet.nodes]}
+
+
+def _node(node: Node) -> dict[str, Any]:
+    facts = node.facts
+    memory = facts.memory if facts else None
+    filesystems = facts.filesystems if facts else None
+    return {
+        "name": node.name,
+        "state": node.state.value,
+        "address": node.address,
+        "labels": dict(sorted(node.labels.items())),
+        "cordoned": node.cordoned,
+        "drained": node.drained,
+        "memory_total_bytes": memory.total_bytes if memory else None,
+        "memory_available_bytes": memory.available_bytes if memory else None,
+        "devices": None if node.devices is None else [_device(device, node) for device in node.devices],
+        "filesystems": None if filesystems is None else [asdict(one) for one in filesystems],
+        "units": None if facts is None or facts.units is None else [_unit(unit) for unit in facts.units],
+        "facts_age_s": node.facts_age_s,
+        "findings": [{"code": one.code, "severity": one.severity, "message": one.message} for one in node.findings],
+    }
+
+
+def _device(device: Device, node: Node) -> dict[str, Any]:
+    return {
+        "name": device.display_name,
+        "class": device.device_class,
+        "uuid": device.uuid,
+        "memory_total_mib": device.memory_total_mib,
+        "memory_used_mib": _used(device, node),
+        "blocked_by": [finding.code for finding in device.blocked_by],
+    }
+
+
+def _used(device: Device, node: Node) -> int | None:
+    for gpu in (node.facts.gpus or ()) if node.facts else ():
+        if gpu.uuid == device.uuid:
+            return gpu.memory_used_mib
+        for instance in gpu.mig_instances:
+            if instance.uuid == device.uuid:
+                return instance.memory_used_mib
+    return None
+
+
+def _unit(unit: Any) -> dict[str, Any]:
+    return {"name": unit.name, "replica": unit.replica, "state": unit.active_state, "port": unit.port}

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inventory hosts and what the facts cache holds of them, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llmgw.errors import LlmgwError
+from llmgw.nodekit import contract
+
+NODE_GROUP = "fleet"
+GATEWAY_GROUP = "gateway"
+VARIABLES = (
+    "ansible_host",
+    "llmgw_address",
+    "llmgw_cordoned",
+    "llmgw_drained",
+    "llmgw_engine_commands",
+    "llmgw_engine_user",
+    "llmgw_labels",
+    "llmgw_lost",
+    "llmgw_model_dirs",
+    "llmgw_scope",
+    "llmgw_state_dir",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One inventory host: whether it is a node, a gateway host, or both, and the variables that llmgw reads."""
+
+    name: str
+    node: bool
+    gateway: bool
+    variables: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the cache holds of one host. `error`: the newest file is unreadable, `facts` are then the previous ones or None."""
+
+    facts: contract.NodeFacts | None = None
+    error: LlmgwError | None = None
+    unreachable_since: float | None = None
+    unreachable_reason: str | None = None
+
+
+def relevant(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables that shape a plan. All others, secrets among them, are never looked at (R10)."""
+    return {name: variables[name] for name in VARIABLES if name in variables}

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fleet snapshot: every inventory host joined with what is known of it, judged by the rules of P9. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llmgw.errors import LlmgwError
+from llmgw.fleet.devices import devices_of
+from llmgw.fleet.hosts import Host, Stored
+from llmgw.model.ids import NodeName
+from llmgw.model.node import FleetSnapshot, GatewayHost, Node, NodeSettings, NodeState
+from llmgw.nodekit import contract
+
+STALE_AFTER_S = 3600.0
+_DEAD_STATES = ("failed",)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the hosts were looked at: what counts as lost, and since when gateways may be believed."""
+
+    now: float
+    lost_after_s: float = 300.0
+    declared_lost: frozenset[str] = field(default_factory=frozenset)
+
+
+def build_snapshot(hosts: Iterable[Host], stored: Mapping[str, Stored], view: View) -> FleetSnapshot:
+    """The fleet at `view.now`. Raises LlmgwError `inventory-value` when a host variable makes no sense."""
+    hosts = tuple(hosts)
+    gateways = tuple(_gateway(host, stored.get(host.name, Stored())) for host in hosts if host.gateway)
+    nodes = tuple(_node(host, stored.get(host.name, Stored()), view, gateways) for host in hosts if host.node)
+    return FleetSnapshot(tuple(sorted(nodes, key=lambda node: node.name)), gateways, view.now)
+
+
+def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost]) -> Node:
+    facts = stored.facts
+    age = None if facts is None or facts.collected_at is None else max(0.0, view.now - facts.collected_at)
+    return Node(
+        name=NodeName(host.name),
+        address=_text(host, "llmgw_address", _text(host, "ansible_host", host.name)),
+        state=_state(host, stored, view, gateways),
+        labels={str(name): str(value) for name, value in _mapping(host, "llmgw_labels").items()},
+        cordoned=_flag(host, "llmgw_cordoned") or bool(facts and facts.cordoned),
+        drained=_flag(host, "llmgw_drained") or bool(facts and facts.drained),
+        facts=facts,
+        facts_age_s=age,
+        devices=None if facts is None else devices_of(facts),
+        findings=(facts.findings if facts else ()) + _own_findings(host, stored, age),
+        settings=_settings(host),
+    )
+
+
+def _state(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost]) -> NodeState:
+    if host.name in view.declared_lost or _flag(host, "llmgw_lost"):
+        return NodeState.LOST
+    if stored.unreachable_since is not None:
+        overdue = view.now - stored.unreachable_since >= view.lost_after_s
+        return NodeState.LOST if overdue and _gateways_say_dead(host.name, gateways) else NodeState.UNREACHABLE
+    return NodeState.UNSEEN if stored.facts is None else NodeState.OK
+
+
+def _gateways_say_dead(node: str, gateways: Iterable[GatewayHost]) -> bool:
+    """Whether at least one reachable gateway probes endpoints of this node, and all of them say that those fail (P9)."""
+    states = [
+        endpoint.state
+        for gateway in gateways
+        if gateway.state is NodeState.OK and gateway.facts is not None and gateway.facts.reachable
+        for endpoint in gateway.facts.endpoints
+        if endpoint.endpoint.rpartition("@")[2] == node
+    ]
+    return bool(states) and all(state in _DEAD_STATES for state in states)
+
+
+def _gateway(host: Host, stored: Stored) -> GatewayHost:
+    facts = stored.facts.gateway if stored.facts else None
+    state = NodeState.UNREACHABLE if stored.unreachable_since is not None else NodeState.OK
+    return GatewayHost(NodeName(host.name), state, facts.bundle if facts else None, facts)
+
+
+def _own_findings(host: Host, stored: Stored, age: float | None) -> tuple[contract.Finding, ...]:
+    found = []
+    if stored.error is not None:
+        found.append(
+            contract.Finding(
+                "facts-unreadable", "warn", f"{stored.error.where}: {stored.error.why}", remedy=stored.error.fix, subject=None
+            )
+        )
+    if stored.unreachable_since is not None:
+        found.append(
+            contract.Finding(
+                "node-unreachable",
+                "warn",
+                f"{host.name} does not answer: {stored.unreachable_reason}",
+                remedy="what runs there is left alone; if it is gone for good, set llmgw_lost: true for the host",
+            )
+        )
+    if age is not None and age > STALE_AFTER_S:
+        found.append(
+            contract.Finding("facts-stale", "info", f"the facts are {age / 3600:.0f} h old", remedy="run `llmgw facts refresh`")
+        )
+    return tuple(found)
+
+
+def _settings(host: Host) -> NodeSettings:
+    scope = _text(host, "llmgw_scope", "system")
+    if scope not in ("system", "user"):
+        raise _wrong(host, "llmgw_scope", "is neither `system` nor `user`")
+    commands = {
+        str(kind): tuple(map(str, command)) if isinstance(command, list) else (str(command),)
+        for kind, command in _mapping(host, "llmgw_engine_commands").items()
+    }
+    directories = host.variables.get("llmgw_model_dirs", [])
+    if not isinstance(directories, list):
+        raise _wrong(host, "llmgw_model_dirs", "is not a list of directories")
+    user = _text(host, "llmgw_engine_user", "llmgw") if scope == "system" else None
+    return NodeSettings(
+        scope=scope,
+        state_dir=_text(host, "llmgw_state_dir", "/var/lib/llmgw"),
+        engine_user=user,
+        engine_commands=commands,
+        model_dirs=tuple(map(str, directories)),
+    )
+
+
+def _text(host: Host, name: str, default: str) -> str:
+    value = host.variables.get(name, default)
+    if not isinstance(value, str) or not value or any(character < " " for character in value):
+        raise _wrong(host, name, "is not a line of text")
+    return value
+
+
+def _flag(host: Host, name: str) -> bool:
+    value = host.variables.get(name, False)
+    if not isinstance(value, bool):
+        raise _wrong(host, name, "is neither true nor false")
+    return value
+
+
+def _mapping(host: Host, name: str) -> Mapping[str, Any]:
+    value = host.variables.get(name, {})
+    if not isinstance(value, dict):
+        raise _wrong(host, name, "is not a mapping")
+    return value
+
+
+def _wrong(host: Host, name: str, what: str) -> LlmgwError:
+    return LlmgwError(
+        "inventory-value",
+        f"{name} of {host.name} {what}: {host.variables.get(name)!r}",
+        fix="mend it in the inventory, group_vars or host_vars",
+    )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The facts cache: one JSON file a host, replaced atomically, with the last good one kept beside it (Q2, R11).
+
+Layout of the directory: `HOST.json` (the newest facts), `previous/HOST.json` (the ones before), `HOST.unreachable` (since when a
+host did not answer, and what was said). Losing the whole directory loses nothing: a refresh fills it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from urllib.parse import quote
+
+from llmgw.errors import LlmgwError
+from llmgw.fleet.facts import parse_facts
+from llmgw.fleet.hosts import Stored
+from llmgw.nodekit import contract
+
+
+
+def load(directory: Path, host: str) -> Stored:
+    """What the cache holds of a host. Never raises for what a file holds: the error is part of the answer."""
+    since, reason = _unreachable(directory / f"{_file_name(host)}.unreachable")
+    newest = directory / f"{_file_name(host)}.json"
+    try:
+        return Stored(_read(newest), None, since, reason)
+    except LlmgwError as error:
+        try:
+            return Stored(_read(directory / "previous" / newest.name), error, since, reason)
+        except LlmgwError:
+            return Stored(None, error, since, reason)
+
+
+def save(directory: Path, host: str, facts: contract.NodeFacts) -> None:
+    """Make these the newest facts of a host, keep the ones before, and forget that it was unreachable.
+
+    Raises LlmgwError `facts-unwritable`.
+    """
+    newest = directory / f"{_file_name(host)}.json"
+    previous = directory / "previous" / newest.name
+    try:
+        previous.parent.mkdir(parents=True, exist_ok=True)
+        if _readable(newest):
+            _link_over(newest, previous)
+        write_atomically(newest, json.dumps(asdict(facts), indent=1, sort_keys=True) + "\n")
+        (directory / f"{_file_name(host)}.unreachable").unlink(missing_ok=True)
+    except OSError as error:
+        raise LlmgwError("facts-unwritable", f"facts cannot be kept: {error}", where=str(newest)) from error
+
+
+def mark_unreachable(directory: Path, host: str, now: float, reason: str) -> None:
+    """Remember that a host does not answer; the time of the first failure stays until it answers again."""
+    path = directory / f"{_file_name(host)}.unreachable"
+    if _unreachable(path)[0] is None:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps({"since": now, "reason": reason}) + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file so that every reader sees the old or the new text, never a part, whatever is killed when."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _link_over(source: Path, target: Path) -> None:
+    """Give a file a second name in one step; the first one stays until it is replaced."""
+    link = target.with_name(f".{target.name}.{os.getpid()}")
+    link.unlink(missing_ok=True)
+    os.link(source, link)
+    os.replace(link, target)
+
+
+def _read(path: Path) -> contract.NodeFacts | None:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LlmgwError("facts-broken", f"the facts cannot be read: {error.strerror}", where=str(path), fix=_FIX) from error
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise LlmgwError("facts-broken", f"the facts are not whole JSON: {error}", where=str(path), fix=_FIX) from error
+    try:
+        return parse_facts(document)
+    except LlmgwError as error:
+        raise LlmgwError(error.code, error.why, where=str(path), fix=error.fix) from error
+
+
+def _readable(path: Path) -> bool:
+    try:
+        return _read(path) is not None
+    except LlmgwError:
+        return False
+
+
+def _unreachable(path: Path) -> tuple[float | None, str | None]:
+    try:
+        document = json.loads(path.read_bytes())
+        return float(document["since"]), str(document["reason"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None, None
+
+
+def _file_name(host: str) -> str:
+    """A host's name as a file name; nothing in it can leave the directory."""
+    name = quote(host, safe="")
+    return f"%2E{name[1:]}" if name.startswith(".") else name
+
+
+_FIX = "run `llmgw facts refresh`: it reads the node again; until then the last good facts are used"

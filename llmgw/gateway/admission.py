@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may be asked now: limits per service and key, and the two budgets of the whole gateway (G5, G6). Pure counting."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from llmgw.gateway.refusal import KEY_BUSY, SERVICE_BUSY, Refusal
+
+RETRY_SHARE = 0.1
+"""Retries allowed per request."""
+RETRY_BURST = 10.0
+"""Retries that may come at once after a quiet time."""
+
+
+class Limited(Protocol):
+    """Something with a limit on the requests in flight; None: no limit."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight."""
+
+    @property
+    def max_concurrency(self) -> int | None:
+        """How many there may be."""
+
+
+def busy(service: Limited, key: Limited | None) -> Refusal | None:
+    """Why one more request may not enter, or None. All limits are asked before anything is counted."""
+    if service.max_concurrency is not None and service.in_flight >= service.max_concurrency:
+        return SERVICE_BUSY
+    if key is not None and key.max_concurrency is not None and key.in_flight >= key.max_concurrency:
+        return KEY_BUSY
+    return None
+
+
+class ByteBudget:
+    """Bytes of request bodies that are held at once, over all requests."""
+
+    __slots__ = ("total", "used")
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+
+    def take(self, size: int) -> bool:
+        """Whether `size` more bytes fit; they count as held then."""
+        if self.used + size > self.total:
+            return False
+        self.used += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Those bytes are held no more."""
+        self.used -= size
+
+
+class RetryBudget:
+    """A tenth of the requests may be retried, so that a failing fleet is not asked many times over."""
+
+    __slots__ = ("_tokens",)
+
+    def __init__(self) -> None:
+        self._tokens = RETRY_BURST
+
+    def earn(self) -> None:
+        """One more request came."""
+        if self._tokens < RETRY_BURST:
+            self._tokens += RETRY_SHARE
+
+    def spend(self) -> bool:
+        """Whether one more retry is allowed; it is counted then."""
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leg to an engine: one HTTP/1.1 connection as an asyncio.Protocol, and the pool of idle ones of an endpoint.
+
+No task, no request object: the receiver of an answer is called as its bytes come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import httptools
+
+from llmgw.gateway.asgi import RawHeaders
+
+IDLE_LIMIT_S = 4.0
+"""Engines close idle connections after 5 s (uvicorn, llama.cpp): the gateway closes first, and fewer requests meet a closed one."""
+JOIN_LIMIT = 64 * 1024
+"""Bodies up to here travel in one write with their head; larger ones are not copied for that."""
+FIRST_FINAL_STATUS = 200
+LAST_STATUS = 599
+BODILESS = frozenset({204, 304})
+
+
+class Receiver(Protocol):
+    """Who gets an engine's answer."""
+
+    def on_head(self, status: int, headers: RawHeaders) -> None:
+        """Status and headers; names in lower case."""
+
+    def on_body(self, data: bytes, complete: bool) -> bool:
+        """More of the body, and whether it is the end. Returns whether to stop reading until `resume`."""
+
+    def on_lost(self, reason: str, answered: bool, reused: bool) -> None:
+        """The connection broke before the end. `answered`: a byte of an answer had come; `reused`: it was a kept one."""
+
+
+class Owner(Protocol):
+    """Who keeps a connection while nobody uses it."""
+
+    def on_idle(self, connection: Connection) -> None:
+        """An answer is complete and the connection may carry another request."""
+
+    def on_idle_lost(self, connection: Connection) -> None:
+        """An idle connection is gone."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection to an engine; carries one request at a time."""
+
+    __slots__ = (
+        "_complete",
+        "_extra",
+        "_framed",
+        "_head",
+        "_headers",
+        "_informational",
+        "_keep",
+        "_owner",
+        "_parser",
+        "_pieces",
+        "_receiver",
+        "_reused",
+        "_seen",
+        "_status",
+        "_transport",
+        "idle_since",
+    )
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._receiver: Receiver | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._reused = False
+        self._pieces: list[bytes] = []
+        self._headers: RawHeaders = []
+        self.idle_since = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._seen = self._head = self._framed = self._complete = False
+        self._keep = self._extra = self._informational = False
+        self._status = 0
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is open as far as this side knows."""
+        return not self._transport.is_closing()
+
+    # --- what its user calls ---
+
+    def start(self, receiver: Receiver, head: bytes, body: bytes) -> None:
+        """Sends a request, whose answer goes to `receiver`. `head` ends with the empty line."""
+        self._reset()
+        self._receiver = receiver
+        if len(body) > JOIN_LIMIT:
+            self._transport.writelines((head, body))
+        else:
+            self._transport.write(head + body)
+
+    def resume(self) -> None:
+        """Goes on reading after `on_body` returned True."""
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Drops the connection at once; the receiver hears no more. An engine sees its client leave."""
+        self._receiver = None
+        self._transport.abort()
+
+    def close(self) -> None:
+        """Closes an idle connection."""
+        self._transport.close()
+
+    # --- what the transport calls ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keeps the transport."""
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        """Parses, and hands on what one read brought in at most two calls: head, body."""
+        receiver = self._receiver
+        if receiver is None:
+            self._transport.abort()  # an engine that was asked nothing has nothing to say
+            return
+        self._seen = True
+        had_head = self._head
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._break("bad_response")
+            return
+        if self._head and not had_head:
+            if not FIRST_FINAL_STATUS <= self._status <= LAST_STATUS:
+                self._break("bad_response")
+                return
+            headers, self._headers = self._headers, []
+            receiver.on_head(self._status, headers)
+        if self._receiver is not receiver:
+            return
+        if self._complete:
+            self._finish(receiver)
+        elif self._pieces and receiver.on_body(self._taken(), complete=False) and self._receiver is receiver:
+            self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tells the receiver; the end of a body without declared length is a good end."""
+        receiver, self._receiver = self._receiver, None
+        if receiver is None:
+            self._owner.on_idle_lost(self)
+        elif self._head and not self._framed and exc is None:
+            receiver.on_body(b"", complete=True)
+        else:
+            receiver.on_lost("connection_lost", answered=self._seen, reused=self._reused)
+
+    def _finish(self, receiver: Receiver) -> None:
+        self._receiver = None
+        body = self._taken()
+        clean = self._keep and not self._extra and not self._transport.get_write_buffer_size()
+        if clean and not self._transport.is_closing():
+            self._reused = True
+            self._owner.on_idle(self)
+        else:
+            self._transport.close()
+        receiver.on_body(body, complete=True)
+
+    def _break(self, reason: str) -> None:
+        receiver, self._receiver = self._receiver, None
+        self._transport.abort()
+        if receiver is not None:
+            receiver.on_lost(reason, answered=True, reused=self._reused)
+
+    def _taken(self) -> bytes:
+        pieces = self._pieces
+        if len(pieces) == 1:
+            return pieces.pop()
+        body = b"".join(pieces)
+        pieces.clear()
+        return body
+
+    # --- what the parser calls ---
+
+    def on_message_begin(self) -> None:
+        """A second answer to one request is a fault of the engine."""
+        if self._complete:
+            self._extra = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keeps a header; trailers are dropped."""
+        if not self._head:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The status, and whether the end of the body will be marked."""
+        if self._complete:
+            return
+        status = self._parser.get_status_code()
+        if status < FIRST_FINAL_STATUS:
+            self._informational = True
+            self._headers.clear()
+            return
+        self._status = status
+        self._head = True
+        self._framed = status in BODILESS or any(
+            name in {b"content-length", b"transfer-encoding"} for name, _value in self._headers
+        )
+
+    def on_body(self, data: bytes) -> None:
+        """Collects what one read brings."""
+        if not self._complete:
+            self._pieces.append(data)
+
+    def on_message_complete(self) -> None:
+        """The end of an answer, or of a 1xx before it."""
+        if self._informational:
+            self._informational = False
+        else:
+            self._complete = True
+            self._keep = self._parser.should_keep_alive()
+
+
+class Pool:
+    """Idle connections to one endpoint; the one used last is taken first, so that the others age and are closed."""
+
+    __slots__ = ("_closed", "_idle", "host", "port")
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    def take(self) -> Connection | None:
+        """A kept connection that looks open, or None."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable:
+                return connection
+        return None
+
+    async def connect(self, timeout_s: float) -> Connection:
+        """A new connection. Raises OSError or TimeoutError."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(timeout_s):
+            _transport, connection = await loop.create_connection(lambda: Connection(self), self.host, self.port)
+        return connection
+
+    def on_idle(self, connection: Connection) -> None:
+        """Keeps it for the next request."""
+        if self._closed:
+            connection.close()
+            return
+        connection.idle_since = asyncio.get_running_loop().time()
+        self._idle.append(connection)
+
+    def on_idle_lost(self, connection: Connection) -> None:
+        """Forgets it."""
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def expire(self, before: float) -> None:
+        """Closes connections idle since before that loop time."""
+        while self._idle and self._idle[0].idle_since < before:
+            self._idle.pop(0).close()
+
+    def close(self) -> None:
+        """Closes idle connections now and busy ones as they become idle."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def __len__(self) -> int:
+        return len(self._idle)

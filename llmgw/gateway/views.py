@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The admin API's documents, built from the bundle and from what this gateway knows itself. Reads only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from llmgw.gateway.admin_models import (
+    EndpointItem,
+    EndpointsDocument,
+    FindingsDocument,
+    NodesDocument,
+    PlanDocument,
+    ReplicaItem,
+    ReplicasDocument,
+    ReplicaUnit,
+    RouteItem,
+    RoutesDocument,
+    ServiceItem,
+    ServicesDocument,
+    StatusDocument,
+)
+from llmgw.gateway.dataplane import DataPlane
+from llmgw.gateway.fleet_view import FindingView, FleetView, read_finding, read_fleet
+from llmgw.gateway.reload import BundleFile
+from llmgw.gateway.table import LiveEndpoint, LiveRoute
+
+SEVERITIES = ("block", "error", "warn", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """The documents of one gateway. `started_with`: settings of the bundle that were taken at start and only then."""
+
+    plane: DataPlane
+    file: BundleFile
+    version: str
+    started_at: float
+    started_with: dict[str, object]
+
+    @property
+    def _generation(self) -> int | None:
+        bundle = self.plane.table.bundle
+        return None if bundle is None else bundle.generation
+
+    @property
+    def _fleet(self) -> FleetView:
+        bundle = self.plane.table.bundle
+        return read_fleet(None if bundle is None else bundle.fleet)
+
+    @property
+    def _routes(self) -> list[LiveRoute]:
+        routes = self.plane.table.routes
+        return [routes[name] for name in sorted(routes)]
+
+    def status(self) -> StatusDocument:
+        """The gateway itself."""
+        table = self.plane.table
+        bundle = table.bundle
+        return StatusDocument(
+            generation=self._generation,
+            version=self.version,
+            started_at=self.started_at,
+            loaded_at=table.loaded_at,
+            written_at=None if bundle is None else bundle.written_at,
+            routes_digest=None if bundle is None else bundle.routes_digest,
+            draining=self.plane.draining,
+            bundle_problem=self.file.problem,
+            restart_needed=self._restart_needed(),
+            services=len(table.routes),
+            requests_in_flight=len(self.plane.exchanges),
+            endpoints_by_state=dict(sorted(Counter(one.state.value for one in table.everywhere()).items())),
+            nodes_by_state=dict(sorted(Counter(node.state or "unknown" for node in self._fleet.nodes).items())),
+        )
+
+    def _restart_needed(self) -> list[str]:
+        now = self.plane.table.gateway
+        return [name for name, value in self.started_with.items() if getattr(now, name) != value]
+
+    def endpoints(self) -> EndpointsDocument:
+        """All endpoints, those that only finish their last requests too."""
+        endpoints = sorted(self.plane.table.everywhere(), key=lambda endpoint: endpoint.spec.id)
+        return EndpointsDocument(generation=self._generation, endpoints=list(map(_endpoint, endpoints)))
+
+    def routes(self) -> RoutesDocument:
+        """The route table in force."""
+        bundle = self.plane.table.bundle
+        return RoutesDocument(
+            generation=self._generation,
+            routes_digest=None if bundle is None else bundle.routes_digest,
+            routes=[
+                RouteItem(
+                    service=route.spec.service,
+                    served_name=route.spec.served_name,
+                    aliases=list(route.spec.aliases),
+                    policy=route.spec.policy,
+                    priority=route.spec.priority,
+                    max_concurrency=route.max_concurrency,
+                    endpoints=[endpoint.spec.id for endpoint in route.endpoints],
+                )
+                for route in self._routes
+            ],
+        )
+
+    def services(self) -> ServicesDocument:
+        """All services with their endpoints."""
+        return ServicesDocument(
+            generation=self._generation,
+            services=[
+                ServiceItem(
+                    service=route.spec.service,
+                    served_name=route.spec.served_name,
+                    aliases=list(route.spec.aliases),
+                    desired=route.spec.desired,
+                    ready=len(route.ready),
+                    in_flight=route.in_flight,
+                    endpoints=list(map(_endpoint, route.endpoints)),
+                )
+                for route in self._routes
+            ],
+        )
+
+    def replicas(self) -> ReplicasDocument:
+        """All replicas that routes name or that nodes report."""
+        endpoints = {str(endpoint.spec.replica): endpoint for endpoint in self.plane.table.everywhere()}
+        units: dict[str, list[ReplicaUnit]] = {}
+        for node in self._fleet.nodes:
+            for unit in node.units:
+                if unit.replica:
+                    units.setdefault(unit.replica, []).append(ReplicaUnit(node=node.name, unit=unit))
+        replicas = []
+        for replica in sorted({*endpoints, *units}):
+            endpoint = endpoints.get(replica)
+            replicas.append(
+                ReplicaItem(
+                    replica=replica,
+                    service=replica.rpartition("/")[0],
+                    state=None if endpoint is None else endpoint.state,
+                    endpoint=None if endpoint is None else endpoint.spec.id,
+                    units=units.get(replica, []),
+                )
+            )
+        return ReplicasDocument(generation=self._generation, replicas=replicas)
+
+    def nodes(self) -> NodesDocument:
+        """All nodes of the fleet document."""
+        fleet = self._fleet
+        return NodesDocument(generation=self._generation, taken_at=fleet.taken_at, nodes=list(fleet.nodes))
+
+    def plan(self) -> PlanDocument:
+        """The plan in the bundle."""
+        bundle = self.plane.table.bundle
+        return PlanDocument(generation=self._generation, plan=None if bundle is None else bundle.plan)
+
+    def findings(self) -> FindingsDocument:
+        """Findings about the fleet, about its nodes, and about this gateway."""
+        bundle = self.plane.table.bundle
+        found = [read_finding(entry) for entry in (() if bundle is None else bundle.findings)]
+        found += [finding for node in self._fleet.nodes for finding in node.findings]
+        if self.file.problem is not None:
+            found.append(FindingView("bundle-not-taken", "warn", self.file.problem, None))
+        if self._restart_needed():
+            changed = ", ".join(self._restart_needed())
+            text = f"settings of the gateway changed since it started: {changed}"
+            found.append(FindingView("gateway-restart-needed", "warn", text, None, "restart llmgw-gateway.service"))
+        found = sorted(set(found), key=_rank)
+        return FindingsDocument(generation=self._generation, findings=found)
+
+
+def _rank(finding: FindingView) -> tuple[int, str, str, str]:
+    severity = finding.severity or ""
+    place = SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+    return place, finding.node or "", finding.code or "", finding.message or ""
+
+
+def _endpoint(endpoint: LiveEndpoint) -> EndpointItem:
+    spec = endpoint.spec
+    return EndpointItem(
+        id=spec.id,
+        replica=spec.replica,
+        node=spec.node,
+        service=endpoint.route.spec.service,
+        url=endpoint.url,
+        model=spec.model,
+        engine=spec.engine,
+        state=endpoint.state,
+        since=endpoint.health.since,
+        detail=endpoint.health.detail,
+        in_flight=endpoint.in_flight,
+        leaving=endpoint.leaving,
+        device_class=spec.device_class,
+        devices=spec.devices,
+    )

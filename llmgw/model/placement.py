@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where replicas go, and why others cannot (P1, P11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmgw.model.ids import DeviceId, NodeName, ProfileName, ReplicaId, ServiceName
+from llmgw.model.replica import ProfileSpec, ServiceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One process of a replica on one node. `devices` in the order the engine numbers them; empty on CPU."""
+
+    rank: int
+    node: NodeName
+    devices: tuple[DeviceId, ...]
+    port: int
+    hcas: tuple[str, ...] = ()
+    socket_interface: str | None = None
+    numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTerm:
+    """One term of a placement's score: value in [0, 1], weight as data."""
+
+    name: str
+    value: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A placed replica. `kept`: it runs there already and stays (P8)."""
+
+    replica: ReplicaId
+    service: ServiceSpec
+    profile: ProfileSpec
+    members: tuple[Member, ...]
+    kept: bool = False
+    score: tuple[ScoreTerm, ...] = ()
+
+    @property
+    def leader(self) -> Member:
+        """The member that answers HTTP: rank 0."""
+        return self.members[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why one profile of a service cannot go to one node: the constraint and by how much it failed.
+
+    `constraint` is a stable name (see `llmgw.placement.feasibility`); `has` and `needs` are None where there is no amount.
+    """
+
+    service: ServiceName
+    profile: ProfileName
+    node: NodeName
+    constraint: str
+    message: str
+    has: float | None = None
+    needs: float | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A replica without a place, with a rejection for every node and profile."""
+
+    replica: ReplicaId
+    service: ServiceName
+    rejections: tuple[Rejection, ...]
+    held: str | None = None
+    """Set when it is not placed on purpose: it may still run where we cannot see (P9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Everything placed and everything not; both sorted by replica."""
+
+    assignments: tuple[Assignment, ...]
+    unplaced: tuple[Unplaced, ...] = ()

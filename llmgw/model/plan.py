@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The typed difference between desired and observed, and the steps that close it (R1, R4)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from llmgw.model.ids import Digest, EndpointId, NodeName, ReplicaId, ServiceName, UnitName
+from llmgw.model.placement import Unplaced
+from llmgw.model.route import RouteTable
+from llmgw.model.unit import UnitFile
+
+PLAN_FORMAT = 1
+
+
+class ActionKind(enum.Enum):
+    """What happens to one replica."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    """Restart in place: what the process is started with changes."""
+    REWRITE = "rewrite"
+    """The text changes, the process goes on."""
+    START = "start"
+    """Right on disk but not running, or running something else than its file."""
+    MOVE = "move"
+    STOP = "stop"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One replica's change, with the reasons in words. `nodes`: where its members will be (STOP: are)."""
+
+    kind: ActionKind
+    replica: ReplicaId
+    service: ServiceName
+    nodes: tuple[NodeName, ...]
+    devices: tuple[str, ...] = ()
+    profile: str | None = None
+    from_nodes: tuple[NodeName, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StartMembers:
+    """Write these units, start what must (re)start, wait until ready; on failure put back what was there."""
+
+    units: tuple[UnitFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopMembers:
+    """Stop and remove these units, by node."""
+
+    units: tuple[tuple[NodeName, UnitName], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Give every gateway these routes, then wait until `drain` endpoints have nothing in flight or the deadline passes (G6b)."""
+
+    routes: RouteTable
+    drain: tuple[EndpointId, ...] = ()
+    drain_timeout_s: int = 0
+
+
+Step = StartMembers | StopMembers | Publish
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Steps that run one after another; a failure in one stops everything after it (R4)."""
+
+    title: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """Digests of all a plan was made from (R9): a saved plan is refused when one differs."""
+
+    catalog: Digest
+    inventory: Digest
+    facts: dict[str, Digest] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything an apply does, in order, and everything it cannot do.
+
+    `expected_units`: text digests of every llmgw unit seen on each node; a node refuses when it differs (R9).
+    `moves_lower_bound`: fewest moves any plan would need; None when not computed.
+    """
+
+    format_version: int
+    generation: int
+    actions: tuple[Action, ...]
+    waves: tuple[Wave, ...]
+    unplaced: tuple[Unplaced, ...] = ()
+    untouched: dict[NodeName, str] = field(default_factory=dict)
+    """Nodes that are left alone, and why (unreachable, unseen, outside the limit)."""
+    frozen: str | None = None
+    """Set when mass loss freezes every stop and move (P9)."""
+    expected_units: dict[NodeName, dict[UnitName, str]] = field(default_factory=dict)
+    moves: int = 0
+    moves_lower_bound: int | None = None
+    inputs: PlanInputs | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether an apply would change anything."""
+        return bool(self.waves)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hard constraints: one function each, answering with a rejection and by how much it failed (P1).
+
+All of them are admission-only: they keep new replicas away and move nothing (P1b). What evicts is in `instances.eviction`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from llmgw.engines import registry
+from llmgw.model.ids import DeviceClass
+from llmgw.model.node import NodeState
+from llmgw.model.placement import Rejection
+from llmgw.model.replica import ProfileSpec, ServiceSpec
+from llmgw.placement.ledger import Ledger
+
+GB = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One replica's wish: a service by one of its profiles. `spread_limit`: most replicas of it in one spread domain."""
+
+    service: ServiceSpec
+    profile: ProfileSpec
+    spread_limit: int | None = None
+    in_domain: int = 0
+    """Replicas of the service already in the domain of the node in question."""
+    domain: str | None = None
+
+
+Constraint = Callable[[Ask, Ledger], Rejection | None]
+
+
+def rejections(ask: Ask, ledger: Ledger, *, first: bool = False) -> tuple[Rejection, ...]:
+    """Every constraint that fails on this node (with `first` only the first one); empty when the replica fits."""
+    return tuple(islice(_failing(ask, ledger), 1 if first else None))
+
+
+def _failing(ask: Ask, ledger: Ledger) -> Iterator[Rejection]:
+    for constraint in CONSTRAINTS:
+        rejection = constraint(ask, ledger)
+        if rejection is not None:
+            yield rejection
+
+
+def chosen_class(ask: Ask, ledger: Ledger) -> DeviceClass | None:
+    """The first class of the profile's preference with enough free devices here; None on CPU or when none has."""
+    for device_class in ask.profile.devices:
+        if len(ledger.free_devices(device_class)) >= ask.profile.gpus:
+            return device_class
+    return None
+
+
+def _no(ask: Ask, ledger: Ledger, constraint: str, message: str) -> Rejection:
+    return Rejection(ask.service.name, ask.profile.name, ledger.node.name, constraint, message)
+
+
+def _short(ask: Ask, ledger: Ledger, constraint: str, message: str, amount: tuple[float, float, str]) -> Rejection:
+    has, needs, unit = amount
+    return Rejection(ask.service.name, ask.profile.name, ledger.node.name, constraint, message, has, needs, unit)
+
+
+def engine_supported(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """The engine can serve the profile at all (C5)."""
+    reason = registry.refusal(ask.profile)
+    return None if reason is None else _no(ask, ledger, "engine-support", reason)
+
+
+def node_usable(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """The node answers and nobody keeps replicas away from it."""
+    node = ledger.node
+    reasons = {
+        NodeState.LOST: "is lost",
+        NodeState.UNREACHABLE: "does not answer now",
+        NodeState.FROZEN: "is left alone in this run",
+        NodeState.UNSEEN: "has no facts yet: run `llmgw facts refresh`",
+    }
+    if node.state in reasons:
+        return _no(ask, ledger, "node-state", f"{node.name} {reasons[node.state]}")
+    if node.drained:
+        return _no(ask, ledger, "drain", f"{node.name} is drained")
+    if node.cordoned:
+        return _no(ask, ledger, "cordon", f"{node.name} is cordoned")
+    return None
+
+
+def labels_match(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """The node has every label the profile selects."""
+    for label, wanted in sorted(ask.profile.node_selector.items()):
+        seen = ledger.node.labels.get(label)
+        if seen != wanted:
+            has = "has no such label" if seen is None else f"has {label}={seen}"
+            return _no(ask, ledger, "labels", f"needs label {label}={wanted}, {has}")
+    return None
+
+
+def engine_installed(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """The engine is on the node and answers; a node that was never asked stays usable."""
+    facts = ledger.node.facts
+    if facts is None or facts.engines is None or ask.profile.engine in ledger.node.settings.engine_commands:
+        return None
+    found = [engine for engine in facts.engines if engine.kind == ask.profile.engine]
+    if not found:
+        return _no(ask, ledger, "engine", f"{ask.profile.engine} is not installed (playbook llmgw.fleet.prepare installs it)")
+    if all(engine.runnable is False for engine in found):
+        return _no(ask, ledger, "engine", f"{ask.profile.engine} does not run: {found[0].reason or 'no reason given'}")
+    return None
+
+
+def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """Enough free and healthy devices of one class."""
+    profile = ask.profile
+    if profile.on_cpu or chosen_class(ask, ledger) is not None:
+        return None
+    wanted = " or ".join(profile.devices)
+    if ledger.node.devices is None:
+        return _no(ask, ledger, "devices", f"needs {profile.gpus} x {wanted}, the node's devices are unknown")
+    best = max(len(ledger.free_devices(device_class)) for device_class in profile.devices)
+    there = [device for device in ledger.node.devices if device.device_class in profile.devices]
+    if not there:
+        seen = ", ".join(sorted({device.device_class for device in ledger.node.devices})) or "no device"
+        return _short(ask, ledger, "class", f"needs {wanted}, has {seen}", (0, profile.gpus, "devices"))
+    sick = [device for device in there if device.blocked_by]
+    held = [device for device in there if (device.foreign_used_mib or 0) > 0 and not device.blocked_by]
+    notes = [f"device {device.display_name} is out: {device.blocked_by[0].message}" for device in sick]
+    notes += [f"device {device.display_name}: {device.foreign_used_mib} MiB held by others" for device in held]
+    message = f"has {best} free of {len(there)} {wanted}, needs {profile.gpus}" + "".join(f"; {note}" for note in notes)
+    return _short(ask, ledger, "devices", message, (best, profile.gpus, "devices"))
+
+
+def memory_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """Enough host memory that nobody was promised; unknown memory is not small (P2)."""
+    needs, has = ask.profile.min_memory_bytes, ledger.unpromised_memory()
+    if needs is None or has is None or has >= needs:
+        return None
+    message = f"has {has / GB:.0f} GB of memory left, needs {needs / GB:.0f}"
+    return _short(ask, ledger, "memory", message, (has, needs, "bytes"))
+
+
+def disk_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """Enough free disk on some filesystem of the node; a node without storage facts is unknown, not full (D11)."""
+    needs = ask.profile.min_free_disk_bytes
+    filesystems = ledger.node.facts.filesystems if ledger.node.facts else None
+    known = [one.free_bytes for one in filesystems or () if one.free_bytes is not None and not one.read_only]
+    if needs is None or not known or max(known) >= needs:
+        return None
+    message = f"has {max(known) / GB:.0f} GB of free disk, needs {needs / GB:.0f}"
+    return _short(ask, ledger, "disk", message, (max(known), needs, "bytes"))
+
+
+def spread_holds(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """No spread domain gets more than its even share of the service's replicas."""
+    if ask.spread_limit is None:
+        return None
+    if ask.domain is None:
+        return _no(ask, ledger, "spread", f"is spread by {ask.service.spread}, the node has no such label")
+    if ask.in_domain < ask.spread_limit:
+        return None
+    message = f"{ask.domain} has {ask.in_domain} of {ask.service.name} already, its share is {ask.spread_limit}"
+    return _short(ask, ledger, "spread", message, (ask.in_domain, ask.spread_limit, "replicas"))
+
+
+def port_free(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """A port of the range is free."""
+    return None if ledger.free_port() is not None else _no(ask, ledger, "ports", "no port of the range is free")
+
+
+CONSTRAINTS: tuple[Constraint, ...] = (
+    engine_supported,
+    node_usable,
+    labels_match,
+    engine_installed,
+    devices_free,
+    memory_fits,
+    disk_fits,
+    spread_holds,
+    port_free,
+)

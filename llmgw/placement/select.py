@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which instances stay, which must go elsewhere, which nobody wants, and which replicas are missing (P8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from llmgw.model.ids import ReplicaId
+from llmgw.model.node import NodeState
+from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
+from llmgw.placement.instances import Instance, eviction, preference
+
+
+@dataclass(slots=True)
+class Selection:
+    """The instances sorted into what happens to them; `wanted` are the (service, number) to place, higher priority first."""
+
+    kept: list[tuple[ServiceSpec, Instance, ProfileSpec]] = field(default_factory=list)
+    wanted: list[tuple[ServiceSpec, int]] = field(default_factory=list)
+    displaced: dict[ReplicaId, tuple[Instance, str]] = field(default_factory=dict)
+    surplus: tuple[tuple[Instance, str], ...] = ()
+    seen: tuple[Instance, ...] = ()
+
+
+def select(catalog: Catalog, instances: Sequence[Instance]) -> Selection:
+    """Sort every instance by what the catalog wants of it."""
+    selection = Selection(seen=tuple(instances))
+    surplus: list[tuple[Instance, str]] = []
+    known = {service.name: service for service in catalog.services}
+    for instance in instances:
+        if instance.service not in known:
+            surplus.append((instance, f"the catalog has no service {instance.service}"))
+    for service in sorted(catalog.services, key=lambda one: (-one.priority, one.name)):
+        _select_service(service, [one for one in instances if one.service == service.name], selection, surplus)
+    selection.surplus = tuple(surplus)
+    return selection
+
+
+def _select_service(
+    service: ServiceSpec, instances: Iterable[Instance], selection: Selection, surplus: list[tuple[Instance, str]]
+) -> None:
+    stayers: dict[int, Instance] = {}
+    leavers: dict[int, tuple[Instance, str]] = {}
+    for instance in sorted(instances, key=lambda one: (one.number, preference(one))):
+        reason = eviction(instance)
+        if reason is not None:
+            leavers.setdefault(instance.number, (instance, reason))
+        elif instance.number in stayers:
+            other = stayers[instance.number]
+            surplus.append((instance, f"{instance.replica} runs on {other.node.name} too, and newer there"))
+        else:
+            stayers[instance.number] = instance
+    order = sorted(stayers, key=lambda number: _stay_key(stayers[number]))
+    for number in order[service.replicas :]:
+        surplus.append((stayers.pop(number), f"the catalog asks for {service.replicas} of {service.name}"))
+    for number, (instance, reason) in leavers.items():
+        if number in stayers:
+            surplus.append((instance, f"{reason}; {instance.replica} runs on {stayers[number].node.name}"))
+    _fill(service, stayers, {number: one for number, one in leavers.items() if number not in stayers}, selection, surplus)
+
+
+def _fill(
+    service: ServiceSpec,
+    stayers: dict[int, Instance],
+    leavers: dict[int, tuple[Instance, str]],
+    selection: Selection,
+    surplus: list[tuple[Instance, str]],
+) -> None:
+    missing = service.replicas - len(stayers)
+    for number, (instance, reason) in sorted(leavers.items()):
+        if missing > 0:
+            missing -= 1
+            selection.displaced[instance.replica] = (instance, reason)
+            selection.wanted.append((service, number))
+        else:
+            surplus.append((instance, f"{reason}, and the catalog asks for {service.replicas} of {service.name}"))
+    taken = set(stayers) | set(leavers)
+    fresh = (number for number in range(service.replicas + len(taken)) if number not in taken)
+    selection.wanted += [(service, next(fresh)) for _ in range(missing)]
+    for number, instance in sorted(stayers.items()):
+        profile = _profile(service, instance)
+        if profile is None:
+            selection.displaced[instance.replica] = (instance, "no profile of the catalog fits its place any more")
+            selection.wanted.append((service, number))
+        else:
+            selection.kept.append((service, instance, profile))
+
+
+def _stay_key(instance: Instance) -> tuple[bool, bool, bool, int]:
+    """Instances that stay first when there are too many: those that answer, work and are not cordoned; then the lower number."""
+    return (instance.node.state is not NodeState.OK, not instance.working, instance.node.cordoned, instance.number)
+
+
+def _profile(service: ServiceSpec, instance: Instance) -> ProfileSpec | None:
+    """The profile an instance stays under: its own if the catalog still has it and it fits the devices it holds, else the first that fits."""
+    named = [profile for profile in service.profiles if profile.name == instance.unit.profile]
+    return next((profile for profile in (*named, *service.profiles) if _fits(profile, instance)), None)
+
+
+def _fits(profile: ProfileSpec, instance: Instance) -> bool:
+    if len(instance.unit.devices) != profile.gpus:
+        return False
+    if instance.node.devices is None:
+        return True
+    classes = {device.uuid: device.device_class for device in instance.node.devices}
+    held = {device_class for uuid, device_class in classes.items() if uuid in instance.unit.devices}
+    return held <= set(profile.devices) and len(held) <= 1

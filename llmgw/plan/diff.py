@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The difference between the units that should be and those that are: one action a replica, with reasons (R1, R2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from llmgw.model.ids import NodeName, ReplicaId, ServiceName, UnitName
+from llmgw.model.node import FleetSnapshot, Node, NodeState
+from llmgw.model.placement import Assignment
+from llmgw.model.plan import Action, ActionKind
+from llmgw.model.unit import UnitFile
+from llmgw.nodekit import contract, unitchange
+from llmgw.placement.assign import Outcome
+from llmgw.placement.instances import Instance
+
+_KINDS = {
+    unitchange.CREATED: ActionKind.CREATE,
+    unitchange.RESTARTED: ActionKind.UPDATE,
+    unitchange.REWRITTEN: ActionKind.REWRITE,
+    unitchange.STARTED: ActionKind.START,
+    unitchange.KEPT: ActionKind.KEEP,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One action with the units it writes and removes; `instance` is what it replaces or stops, `running` whether its units run now."""
+
+    action: Action
+    assignment: Assignment | None = None
+    units: tuple[UnitFile, ...] = ()
+    removes: tuple[tuple[NodeName, UnitName], ...] = ()
+    instance: Instance | None = None
+    running: bool = False
+
+
+def changes_of(outcome: Outcome, units: Mapping[ReplicaId, tuple[UnitFile, ...]], fleet: FleetSnapshot) -> tuple[Change, ...]:
+    """What happens to every replica, in the order of the placement, then what stops, by replica and node.
+
+    `units` holds the rendered units of every assignment on nodes that may be touched; an assignment without any is kept as it is.
+    """
+    nodes = {node.name: node for node in fleet.nodes}
+    changes = [_of_assignment(one, units.get(one.replica, ()), outcome, nodes) for one in outcome.placement.assignments]
+    for instance, reason in outcome.surplus:
+        changes.append(_stop(instance, reason))
+    return tuple(changes)
+
+
+def _of_assignment(
+    assignment: Assignment, units: tuple[UnitFile, ...], outcome: Outcome, nodes: Mapping[NodeName, Node]
+) -> Change:
+    came_from = outcome.displaced.get(assignment.replica)
+    where = tuple(member.node for member in assignment.members)
+    moved = came_from is not None and came_from[0].node.name not in where
+    kinds = [_kind(unit, nodes[unit.node]) for unit in units]
+    kind = ActionKind.MOVE if moved else max(kinds, key=_SEVERITY.index, default=ActionKind.KEEP)
+    reasons = tuple(_reasons(kind, units, nodes, came_from))
+    action = Action(
+        kind=kind,
+        replica=assignment.replica,
+        service=assignment.service.name,
+        nodes=where,
+        devices=tuple(_device_names(assignment, nodes)),
+        profile=assignment.profile.name,
+        from_nodes=(came_from[0].node.name,) if moved and came_from else (),
+        reasons=reasons,
+    )
+    removes = _removal(came_from[0]) if moved and came_from else ()
+    running = bool(units) and all(_runs(unit, nodes[unit.node]) for unit in units)
+    return Change(action, assignment, units, removes, came_from[0] if came_from else None, running)
+
+
+_SEVERITY = [ActionKind.KEEP, ActionKind.REWRITE, ActionKind.START, ActionKind.UPDATE, ActionKind.CREATE]
+
+
+def _kind(unit: UnitFile, node: Node) -> ActionKind:
+    observed = observed_unit(node, unit.name)
+    return _KINDS[unitchange.change(observed, unit.process_digest, unit.text_digest)]
+
+
+def _runs(unit: UnitFile, node: Node) -> bool:
+    observed = observed_unit(node, unit.name)
+    return observed is not None and unitchange.is_running(observed)
+
+
+def observed_unit(node: Node, name: str) -> contract.ObservedUnit | None:
+    """The unit of that name on a node, as last seen."""
+    return next((unit for unit in (node.facts.units or ()) if unit.name == name), None) if node.facts else None
+
+
+def _stop(instance: Instance, reason: str) -> Change:
+    action = Action(
+        kind=ActionKind.STOP,
+        replica=instance.replica,
+        service=ServiceName(instance.service),
+        nodes=(instance.node.name,),
+        reasons=(reason, *_left_alone(instance.node)),
+    )
+    return Change(action, removes=_removal(instance), instance=instance)
+
+
+def _removal(instance: Instance) -> tuple[tuple[NodeName, UnitName], ...]:
+    """The unit of an instance, unless its node may not be touched now."""
+    if instance.node.state is not NodeState.OK:
+        return ()
+    return ((instance.node.name, UnitName(instance.unit.name)),)
+
+
+def _left_alone(node: Node) -> Iterable[str]:
+    if node.state is not NodeState.OK:
+        yield f"{node.name} is {node.state.value}: its unit stays until the node can be reached"
+
+
+def _reasons(
+    kind: ActionKind, units: Iterable[UnitFile], nodes: Mapping[NodeName, Node], came_from: tuple[Instance, str] | None
+) -> Iterable[str]:
+    if came_from is not None:
+        yield came_from[1]
+        if kind is ActionKind.MOVE:
+            yield from _left_alone(came_from[0].node)
+        return
+    for unit in units:
+        observed = observed_unit(nodes[unit.node], unit.name)
+        if observed is not None and kind is not ActionKind.KEEP:
+            yield from _why(observed, unit)
+
+
+def _why(observed: contract.ObservedUnit, unit: UnitFile) -> Iterable[str]:
+    if not unitchange.is_running(observed):
+        state = "/".join(filter(None, (observed.active_state, observed.sub_state))) or "not running"
+        yield f"it is {state}"
+    elif observed.running_digest not in (None, unit.process_digest):
+        same = observed.process_digest == unit.process_digest and not observed.edited
+        yield "it runs something older than its unit file" if same else "what it is started with changes"
+    if observed.edited:
+        yield "its unit was edited by hand"
+    elif observed.actual_text_digest != unit.text_digest and observed.process_digest == unit.process_digest:
+        yield "only the text of its unit changes, it goes on running"
+
+
+def _device_names(assignment: Assignment, nodes: Mapping[NodeName, Node]) -> Iterable[str]:
+    for member in assignment.members:
+        known = {device.uuid: device for device in nodes[member.node].devices or ()}
+        for uuid in member.devices:
+            device = known.get(uuid)
+            yield uuid if device is None else f"{device.display_name} ({device.device_class})"

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order in which a plan is carried out: waves of steps that never take away more than a rollout allows (R4).
+
+First what nobody wants goes (routes first, then a drain, then the stop), then new and moved replicas come, then replicas change in
+place, at most `max_unavailable` of a service at a time. Every wave ends with routes that name exactly what serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from llmgw.model.ids import EndpointId
+from llmgw.model.plan import ActionKind, Publish, StartMembers, Step, StopMembers, Wave
+from llmgw.model.replica import Catalog
+from llmgw.model.unit import UnitFile
+from llmgw.plan.diff import Change
+from llmgw.routes.build import Serving, build_routes, endpoint_id
+
+
+class Order:
+    """Builds the waves of one plan. `serving` is what gateways should name now; it changes as waves are added."""
+
+    def __init__(self, catalog: Catalog, serving: Iterable[Serving]) -> None:
+        self._catalog = catalog
+        self._serving = {endpoint_id(one.replica, one.node): one for one in serving}
+        self.waves: list[Wave] = []
+
+    def stop(self, changes: Sequence[Change]) -> None:
+        """A wave that takes surplus replicas out of the routes, drains and removes them."""
+        removes = tuple(sorted(unit for change in changes for unit in change.removes))
+        if not removes:
+            return
+        gone = [_endpoint(change) for change in changes if change.instance is not None]
+        steps = [*self._without(gone, changes), StopMembers(removes)]
+        self.waves.append(Wave(f"stop {_names(changes)}", tuple(steps)))
+
+    def start(self, changes: Sequence[Change], arrivals: dict[str, Serving]) -> None:
+        """A wave that starts new and moved replicas, routes to them, then drains and removes the ones they replace."""
+        if not changes:
+            return
+        steps: list[Step] = [StartMembers(_units(changes))]
+        for change in changes:
+            arrived = arrivals.get(change.action.replica)
+            if arrived is not None:
+                self._serving[endpoint_id(arrived.replica, arrived.node)] = arrived
+        moved = [change for change in changes if change.action.kind is ActionKind.MOVE and change.instance is not None]
+        steps += self._without([_endpoint(change) for change in moved], moved) or [self._publish()]
+        removes = tuple(sorted(unit for change in moved for unit in change.removes))
+        if removes:
+            steps.append(StopMembers(removes))
+        self.waves.append(Wave(f"start {_names(changes)}", tuple(steps)))
+
+    def update(self, changes: Sequence[Change], arrivals: dict[str, Serving]) -> None:
+        """Waves that restart replicas in place. Dead ones come first, all together: they take nothing away."""
+        dead = [change for change in changes if not change.running]
+        alive = [change for change in changes if change.running]
+        for batch in filter(None, [dead, *_batches(alive)]):
+            ids = [_endpoint(change) for change in batch if change.running]
+            steps: list[Step] = []
+            if ids:
+                steps.append(self._publish(ids, max(_drain_s(change) for change in batch)))
+            steps.append(StartMembers(_units(batch)))
+            for change in batch:
+                arrived = arrivals.get(change.action.replica)
+                if arrived is not None:
+                    self._serving[endpoint_id(arrived.replica, arrived.node)] = arrived
+            steps.append(self._publish())
+            self.waves.append(Wave(f"update {_names(batch)}", tuple(steps)))
+
+    def rewrite(self, changes: Sequence[Change]) -> None:
+        """One wave that replaces the text of units whose engines go on."""
+        if changes:
+            self.waves.append(Wave(f"rewrite {_names(changes)}", (StartMembers(_units(changes)),)))
+
+    def publish(self) -> Publish:
+        """The routes as they are after all waves so far."""
+        return self._publish()
+
+    def _publish(self, draining: Iterable[EndpointId] = (), drain_s: int = 0) -> Publish:
+        ids = tuple(sorted(draining))
+        return Publish(build_routes(self._catalog, self._serving.values(), frozenset(ids)), ids, drain_s if ids else 0)
+
+    def _without(self, ids: Iterable[EndpointId], changes: Sequence[Change]) -> list[Step]:
+        """One step that names endpoints no more and waits for what they have in flight; none when none of them was named."""
+        named = sorted(set(ids) & set(self._serving))
+        for name in named:
+            del self._serving[name]
+        routes = build_routes(self._catalog, self._serving.values())
+        wait_s = max((_drain_s(change, self._catalog) for change in changes), default=0)
+        return [Publish(routes, tuple(named), wait_s)] if named else []
+
+
+def _endpoint(change: Change) -> EndpointId:
+    node = change.instance.node.name if change.instance is not None else change.action.nodes[0]
+    return endpoint_id(change.action.replica, node)
+
+
+def _units(changes: Iterable[Change]) -> tuple[UnitFile, ...]:
+    return tuple(sorted((unit for change in changes for unit in change.units), key=lambda unit: (unit.node, unit.name)))
+
+
+def _names(changes: Sequence[Change]) -> str:
+    names = sorted({change.action.replica for change in changes})
+    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+
+
+def _drain_s(change: Change, catalog: Catalog | None = None) -> int:
+    if change.assignment is not None:
+        return change.assignment.service.drain_timeout_s
+    services = catalog.services if catalog else ()
+    return next((service.drain_timeout_s for service in services if service.name == change.action.service), DRAIN_DEFAULT_S)
+
+
+DRAIN_DEFAULT_S = 60
+"""Drain deadline of a replica whose service the catalog no longer has."""
+
+
+def _batches(changes: Sequence[Change]) -> list[list[Change]]:
+    """Batches of in-place changes: at most `max_unavailable` of each service in each, services side by side."""
+    by_service: dict[str, list[list[Change]]] = {}
+    for change in changes:
+        size = change.assignment.service.rollout.max_unavailable if change.assignment else 1
+        batches = by_service.setdefault(change.action.service, [[]])
+        if len(batches[-1]) >= max(1, size):
+            batches.append([])
+        batches[-1].append(change)
+    rows = zip_longest(*(by_service[name] for name in sorted(by_service)), fillvalue=[])
+    return [[change for batch in row for change in batch] for row in rows]
+

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routes to what serves at this moment, whatever the catalog wants next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llmgw.model.node import FleetSnapshot
+from llmgw.model.replica import Catalog
+from llmgw.model.route import RouteTable
+from llmgw.placement.instances import instances_of
+from llmgw.routes.build import Serving, build_routes
+from llmgw.routes.serving import from_unit
+
+
+def serving_now(fleet: FleetSnapshot) -> Iterator[Serving]:
+    """Every replica whose unit runs on a node that is not lost."""
+    for instance in instances_of(fleet):
+        serving = from_unit(instance.service, instance.unit, instance.node)
+        if serving is not None:
+            yield serving
+
+
+def routes_now(catalog: Catalog, fleet: FleetSnapshot) -> RouteTable:
+    """The route table of what runs."""
+    return build_routes(catalog, serving_now(fleet))

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What serves: replicas as units say they run, or as a placement will start them."""
+
+from __future__ import annotations
+
+from llmgw.model.ids import EngineKind, ReplicaId
+from llmgw.model.node import Node, NodeState
+from llmgw.model.placement import Assignment
+from llmgw.model.unit import Readiness, UnitFile
+from llmgw.nodekit import contract, unitchange
+from llmgw.routes.build import Serving
+
+
+def from_unit(service: str, unit: contract.ObservedUnit, node: Node) -> Serving | None:
+    """The replica of a unit that runs on a node which is not lost; None when it does not run or names no port."""
+    if node.state is NodeState.LOST or not unitchange.is_running(unit) or unit.port is None or unit.replica is None:
+        return None
+    name = unit.served_name or unit.model or service
+    health = Readiness(kind="http", address=unit.address or node.address, port=unit.port, expect_model=name)
+    return Serving(
+        service=service,
+        replica=ReplicaId(unit.replica),
+        node=node.name,
+        engine=EngineKind(unit.engine or "unknown"),
+        model=name,
+        health=health,
+        process_digest=unit.running_digest or unit.process_digest,
+        device_class=_device_class(node, unit.devices),
+        devices=len(unit.devices),
+    )
+
+
+def from_assignment(assignment: Assignment, leader: UnitFile, node: Node) -> Serving:
+    """The replica as it will serve once its unit has started."""
+    devices = tuple(assignment.leader.devices)
+    return Serving(
+        service=assignment.service.name,
+        replica=assignment.replica,
+        node=node.name,
+        engine=assignment.profile.engine,
+        model=leader.readiness.expect_model or assignment.service.served_name,
+        health=leader.readiness,
+        process_digest=leader.process_digest,
+        device_class=_device_class(node, devices),
+        devices=len(devices),
+    )
+
+
+def _device_class(node: Node, uuids: tuple[str, ...]) -> str | None:
+    return next((str(device.device_class) for device in node.devices or () if device.uuid in uuids), None)

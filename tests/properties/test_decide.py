@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must hold of every decision. Each property has a seeded defect that makes it fail, tried by the last test."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from llmgw.decide import decide
+from llmgw.model.node import FleetSnapshot, NodeState
+from llmgw.model.plan import ActionKind
+from llmgw.placement import feasibility, instances, ledger
+from llmgw.plan import order
+from tests.properties.cases import Case, cases
+from tests.support.world import World
+
+
+def no_device_serves_two_replicas(case: Case) -> None:
+    decision = decide(case.first, case.fleet)
+    used = Counter(
+        device for one in decision.placement.assignments for member in one.members for device in member.devices
+    )
+    assert all(count == 1 for count in used.values())
+
+
+def promises_fit_the_nodes(case: Case) -> None:
+    decision = decide(case.first, case.fleet)
+    for node in case.fleet.nodes:
+        here = [one for one in decision.placement.assignments if one.leader.node == node.name]
+        memory = node.facts.memory.total_bytes if node.facts and node.facts.memory else None
+        if memory is not None:
+            assert sum(one.profile.min_memory_bytes or 0 for one in here) <= memory
+        ports = [one.leader.port for one in here]
+        assert len(ports) == len(set(ports))
+        assert all(18000 <= port <= 18999 for port in ports)
+
+
+def the_order_of_input_does_not_matter(case: Case) -> None:
+    turned = FleetSnapshot(case.fleet.nodes[::-1], case.fleet.gateways[::-1], case.fleet.taken_at)
+    world, other = World(case.fleet), World(turned)
+    for wanted in (case.first, case.second):
+        first, second = world.apply(wanted), other.apply(wanted)
+        assert first.plan.actions == second.plan.actions
+        assert first.units == second.units
+
+
+def applying_a_plan_leaves_an_empty_plan(case: Case) -> None:
+    world = World(case.fleet)
+    for wanted in (case.first, case.second):
+        world.apply(wanted)
+        again = decide(wanted, world.fleet)
+        assert again.plan.waves == ()
+        assert {action.kind for action in again.plan.actions} <= {ActionKind.KEEP}
+
+
+def the_catalog_gets_what_it_asks_for_or_a_reason_on_every_node(case: Case) -> None:
+    decision = decide(case.first, case.fleet)
+    for service in case.first.services:
+        placed = sum(one.service.name == service.name for one in decision.placement.assignments)
+        missing = [one for one in decision.placement.unplaced if one.service == service.name]
+        assert placed + len(missing) == service.replicas
+        for one in missing:
+            told = {(rejection.node, rejection.profile) for rejection in one.rejections}
+            assert told == set(
+                itertools.product((node.name for node in case.fleet.nodes), (profile.name for profile in service.profiles))
+            )
+
+
+def losing_a_node_moves_only_its_replicas(case: Case) -> None:
+    world = World(case.fleet)
+    world.apply(case.first)
+    victim = case.fleet.nodes[0].name
+    world.state(victim, NodeState.LOST)
+    for action in world.apply(case.first).plan.actions:
+        if action.kind is ActionKind.MOVE:
+            assert action.from_nodes == (victim,)
+        else:
+            assert action.kind in (ActionKind.KEEP, ActionKind.STOP)
+            assert action.kind is ActionKind.KEEP or action.nodes == (victim,)
+
+
+def a_node_that_returns_moves_nothing_back(case: Case) -> None:
+    world = World(case.fleet)
+    world.apply(case.first)
+    victim = case.fleet.nodes[0].name
+    world.state(victim, NodeState.LOST)
+    world.apply(case.first)
+    before = {one for service in case.first.services for one in world.routed(service.name)}
+    world.state(victim, NodeState.OK)
+    world.apply(case.first)
+    after = {one for service in case.first.services for one in world.routed(service.name)}
+    assert before <= after
+
+
+def rollouts_keep_all_but_max_unavailable(case: Case) -> None:
+    """From the first publish on: routed replicas of a service that both catalogs want stay above the lower count less max_unavailable."""
+    world = World(case.fleet)
+    world.apply(case.first)
+    started = {service.name: len(world.routed(service.name)) for service in case.first.services}
+    kept = {service.name: service for service in case.second.services if service.name in started}
+    in_place = decide(case.second, world.fleet)
+    gone = Counter(action.service for action in in_place.plan.actions if action.kind is ActionKind.MOVE)
+    lacking = Counter(one.service for one in in_place.plan.unplaced)
+
+    def watch(now: World) -> None:
+        for name, service in kept.items():
+            floor = min(started[name], service.replicas) - service.rollout.max_unavailable - gone[name] - lacking[name]
+            assert len(now.routed(name)) >= floor
+
+    World.apply(_watched(world, watch), case.second)
+
+
+def routes_name_only_what_runs(case: Case) -> None:
+    def watch(now: World) -> None:
+        for name in ("a", "b", "c"):
+            assert set(now.routed(name)) <= set(now.running(name))
+
+    world = _watched(World(case.fleet), watch)
+    world.apply(case.first)
+    world.apply(case.second)
+
+
+def _watched(world: World, watch: Callable[[World], None]) -> World:
+    watched = World(world.fleet, watch)
+    watched.routes = world.routes
+    return watched
+
+
+PROPERTIES = [
+    no_device_serves_two_replicas,
+    promises_fit_the_nodes,
+    the_order_of_input_does_not_matter,
+    applying_a_plan_leaves_an_empty_plan,
+    the_catalog_gets_what_it_asks_for_or_a_reason_on_every_node,
+    losing_a_node_moves_only_its_replicas,
+    a_node_that_returns_moves_nothing_back,
+    rollouts_keep_all_but_max_unavailable,
+    routes_name_only_what_runs,
+]
+
+
+@pytest.mark.parametrize("holds", PROPERTIES, ids=lambda holds: holds.__name__)
+@given(case=cases())
+def test_every_decision(holds: Callable[[Case], None], case: Case) -> None:
+    holds(case)
+
+
+def _forget_devices(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ledger.Ledger, "_usable", lambda _self, _device: True)
+
+
+def _ignore_memory(patch: pytest.MonkeyPatch) -> None:
+    kept = tuple(one for one in feasibility.CONSTRAINTS if one is not feasibility.memory_fits)
+    patch.setattr(feasibility, "CONSTRAINTS", kept)
+
+
+def _first_node_wins(patch: pytest.MonkeyPatch) -> None:
+    from llmgw.placement import assign
+
+    count = itertools.count()
+    patch.setattr(assign, "total", lambda _terms: float(next(count)))
+
+
+def _always_restart(patch: pytest.MonkeyPatch) -> None:
+    from llmgw.plan import diff
+
+    patch.setattr(diff.unitchange, "change", lambda *_digests: "restarted")
+
+
+def _explain_the_first_node_only(patch: pytest.MonkeyPatch) -> None:
+    from llmgw.placement import assign
+
+    whole = assign._Board._reasons
+    patch.setattr(assign._Board, "_reasons", lambda self, service: itertools.islice(whole(self, service), 1))
+
+
+def _everything_moves(patch: pytest.MonkeyPatch) -> None:
+    from llmgw.placement import select
+
+    def evict(instance: instances.Instance) -> str | None:
+        return "a whim" if instance.node.state is NodeState.OK and instance.number == 0 else instances.eviction(instance)
+
+    patch.setattr(select, "eviction", evict)
+
+
+def _returned_ones_win(patch: pytest.MonkeyPatch) -> None:
+    from llmgw.placement import select
+
+    patch.setattr(select, "preference", lambda instance: instance.unit.generation or 0)
+
+
+def _all_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(order, "_batches", lambda changes: [list(changes)])
+
+
+def _stop_before_publishing(patch: pytest.MonkeyPatch) -> None:
+    original = order.Order.stop
+
+    def stop(self: order.Order, changes: Any) -> None:
+        original(self, changes)
+        self.waves[:] = [dataclasses.replace(wave, steps=wave.steps[::-1]) for wave in self.waves]
+
+    patch.setattr(order.Order, "stop", stop)
+
+
+DEFECTS = dict(
+    zip(
+        PROPERTIES,
+        [
+            _forget_devices,
+            _ignore_memory,
+            _first_node_wins,
+            _always_restart,
+            _explain_the_first_node_only,
+            _everything_moves,
+            _returned_ones_win,
+            _all_at_once,
+            _stop_before_publishing,
+        ],
+        strict=True,
+    )
+)
+
+
+@pytest.mark.parametrize("holds", PROPERTIES, ids=lambda holds: holds.__name__)
+def test_every_property_fails_on_its_seeded_defect(
+    holds: Callable[[Case], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DEFECTS[holds](monkeypatch)
+
+    @settings(max_examples=400, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(case=cases())
+    def defective(case: Case) -> None:
+        holds(case)
+
+    with pytest.raises(AssertionError):
+        defective()
+
+

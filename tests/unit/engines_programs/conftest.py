@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: engine programs that end with the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.unit.engines_programs.programs import SIM, WAIT_S, Program
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Program]]:
+    """Starts a program with options."""
+    with ExitStack() as stack:
+
+        def started(program: Path, *args: str, **more: object) -> Program:
+            running = Program(program, *args, **more)  # type: ignore[arg-type]
+            stack.callback(running.end)
+            return running
+
+        yield started
+
+
+@pytest.fixture
+def start_sim(start: Callable[..., Program]) -> Callable[..., Program]:
+    """Starts a quick simulator of the model `m` with /sim, and more options."""
+
+    def started(*args: str, **more: object) -> Program:
+        return start(SIM, "--model", "m", "--ttft-ms", "1", "--itl-ms", "1", "--faults", *args, **more)
+
+    return started
+
+
+@pytest.fixture
+def sim(start_sim: Callable[..., Program]) -> Program:
+    """A quick simulator that serves the model `m`."""
+    return start_sim().ready()
+
+
+@pytest.fixture
+def client_of() -> Iterator[Callable[..., openai.OpenAI]]:
+    """Makes the official client for a program; it does not retry."""
+    with ExitStack() as stack:
+
+        def made(program: Program, key: str = "none") -> openai.OpenAI:
+            url = f"http://127.0.0.1:{program.port}/v1"
+            return stack.enter_context(openai.OpenAI(base_url=url, api_key=key, max_retries=0, timeout=WAIT_S))
+
+        yield made

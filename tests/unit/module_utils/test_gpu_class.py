@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classes: equal cards get one name, and the number is what the driver reports (D4, D5)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import gpu_class
+
+
+@pytest.mark.parametrize(
+    ("name", "mib", "expected"),
+    [
+        ("Tesla V100-SXM2-32GB", 32510, "v100-32g"),
+        ("Tesla T4", 15360, "t4-15g"),
+        ("NVIDIA A100-SXM4-80GB", 81920, "a100-80g"),
+        ("NVIDIA A100 80GB PCIe", 81251, "a100-80g"),
+        ("NVIDIA A100-PCIE-40GB", 40536, "a100-40g"),
+        ("NVIDIA A10G", 23028, "a10g-23g"),
+        ("NVIDIA A40", 46068, "a40-45g"),
+        ("NVIDIA L40S", 46068, "l40s-45g"),
+        ("NVIDIA RTX 6000 Ada Generation", 49140, "rtx-6000-ada-48g"),
+        ("NVIDIA GeForce RTX 4090", 24564, "rtx-4090-24g"),
+        ("NVIDIA H100 80GB HBM3", 81559, "h100-80g"),
+        ("NVIDIA H100 PCIe", 81559, "h100-80g"),
+        ("NVIDIA H100 NVL", 95830, "h100-94g"),
+        ("NVIDIA GH200 480GB", 97871, "gh200-96g"),
+        ("NVIDIA H200", 143771, "h200-141g"),
+        ("NVIDIA B200", 183359, "b200-180g"),
+        ("NVIDIA GB200", 189471, "gb200-186g"),
+        ("NVIDIA B300 SXM6 AC", 275040, "b300-269g"),
+        ("NVIDIA GB300", 284208, "gb300-278g"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 97887, "rtx-pro-6000-96g"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 97887, "rtx-pro-6000-96g"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 97887, "rtx-pro-6000-96g"),
+        ("NVIDIA GB10", None, "gb10-unified"),
+        ("Orin (nvgpu)", None, "orin-unified"),
+        ("NVIDIA H100 80GB HBM3", None, None),
+        (None, 81559, None),
+        ("", 81559, None),
+        ("NVIDIA Graphics Device", 81559, "graphics-device-80g"),
+    ],
+)
+def test_cards_have_the_class_of_their_driver_memory(name: str | None, mib: int | None, expected: str | None) -> None:
+    assert gpu_class.card_class(name, mib) == expected
+
+
+@given(st.integers(min_value=1, max_value=10**7))
+def test_the_number_is_the_smallest_that_holds_the_memory(mib: int) -> None:
+    gib = int((gpu_class.card_class("NVIDIA X1", mib) or "").removeprefix("x1-").removesuffix("g"))
+    assert gib * 1024 >= mib > (gib - 1) * 1024
+
+
+@given(st.text(min_size=1))
+def test_any_name_gives_a_class_that_can_be_written_in_yaml(name: str) -> None:
+    found = gpu_class.card_class(name, 1024)
+    assert found is None or (found.endswith("-1g") and set(found) <= set("abcdefghijklmnopqrstuvwxyz0123456789.+-"))
+
+
+def test_an_instance_has_the_class_of_its_card_and_its_profile() -> None:
+    assert gpu_class.instance_class("a100-80g", "3g.40gb") == "a100-80g-mig-3g.40gb"
+    assert gpu_class.instance_class("a100-80g", None) is None
+    assert gpu_class.instance_class(None, "3g.40gb") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "SXM4"),
+        ("NVIDIA A100 80GB PCIe", "PCIe"),
+        ("Tesla P100-PCIE-16GB", "PCIe"),
+        ("NVIDIA H100 NVL", "NVL"),
+        ("NVIDIA H200", None),
+        (None, None),
+    ],
+)
+def test_the_form_factor_is_told_only_where_the_name_has_it(name: str | None, expected: str | None) -> None:
+    assert gpu_class.form_factor(name) == expected

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real machine: what it cannot give is None, and nothing that it does hangs or raises."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, within
+
+HOST = Host()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers with the path and the Authorization header; `/moved` redirects."""
+
+    def do_GET(self) -> None:
+        self.send_response(302 if self.path == "/moved" else 200)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+        self.wfile.write(f"{self.path} {self.headers.get('Authorization')}".encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        del format, args
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join(10)
+
+
+def test_commands_run_in_the_c_locale_and_find_system_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = HOST.run(["sh", "-c", "echo $LC_ALL; echo $PATH"], 10)
+    assert result.stdout == "C\n/nowhere:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+
+
+def test_files_are_read_up_to_a_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    assert HOST.read(str(path)) == b"0123456789"
+    assert HOST.read(str(path), 4) == b"0123"
+    assert HOST.size(str(path)) == 10
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    assert HOST.read(missing) is None
+    assert HOST.list(missing) is None
+    assert HOST.readlink(missing) is None
+    assert HOST.statfs(missing) is None
+    assert HOST.size(missing) is None
+    assert not HOST.exists(missing)
+    assert HOST.read(str(tmp_path)) is None
+    assert HOST.read("zero\0byte") is None
+
+
+def test_a_pipe_without_a_writer_does_not_block_a_read(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    assert within(5, lambda: HOST.read(str(path))) == b""
+
+
+def test_directories_are_listed_in_order_and_links_are_told(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a").symlink_to("b")
+    assert HOST.list(str(tmp_path)) == ("a", "b")
+    assert HOST.readlink(str(tmp_path / "a")) == "b"
+    assert HOST.realpath(str(tmp_path / "a")) == str((tmp_path / "b").resolve())
+    assert HOST.is_directory(str(tmp_path / "a"))
+
+
+def test_space_is_told_in_bytes() -> None:
+    total, free = HOST.statfs("/") or (0, 0)
+    assert total >= free >= 0
+    assert total > 1_000_000
+
+
+def test_a_call_that_hangs_is_given_up() -> None:
+    begun = time.monotonic()
+    with pytest.raises(TimeoutError):
+        within(0.1, lambda: time.sleep(3))
+    assert time.monotonic() - begun < 2
+
+
+def test_what_a_bounded_call_raises_arrives() -> None:
+    with pytest.raises(ZeroDivisionError):
+        within(5, lambda: 1 // 0)
+
+
+def test_a_url_is_fetched_with_its_headers(url: str) -> None:
+    answer = HOST.fetch(f"{url}/x?y=1", 5, {"Authorization": "Bearer t"})
+    assert (answer.status, answer.body) == (200, b"/x?y=1 Bearer t")
+
+
+def test_redirects_and_proxies_are_not_followed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert HOST.fetch(f"{url}/moved", 5, {}).status == 302
+
+
+@pytest.mark.parametrize(
+    "bad", ["http://127.0.0.1:1/", "file:///etc/passwd", "http://[", "http://h:99999/", "nonsense"]
+)
+def test_a_url_that_cannot_be_fetched_says_why(bad: str) -> None:
+    answer = HOST.fetch(bad, 2, {})
+    assert answer.status is None
+    assert answer.error

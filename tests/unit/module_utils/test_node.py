@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole of a node: every part in its time, no part at the cost of another, nothing known that was not looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import node
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import NodeFacts
+from tests.unit.module_utils.fake_host import FakeHost
+from tests.unit.module_utils.smi_texts import card, document
+
+STATE = "/var/lib/llmgw"
+FILES: dict[str, str | bytes] = {
+    "/proc/meminfo": "MemTotal: 1000 kB\nMemAvailable: 500 kB\n",
+    "/proc/cpuinfo": "processor\t: 0\nphysical id\t: 0\ncore id\t: 0\nflags\t: avx2\n",
+    "/proc/self/mountinfo": "21 1 8:2 / / rw - ext4 /dev/sda2 rw\n",
+    "/models/tiny.gguf": b"GGUF\x03\x00\x00\x00",
+    f"{STATE}/generation": "12\n",
+    f"{STATE}/drained": "",
+}
+
+
+def probes(facts: NodeFacts) -> dict[str, bool]:
+    return {probe.name: probe.ok for probe in facts.probes}
+
+
+def test_a_node_reports_all_that_it_was_asked_for() -> None:
+    host = FakeHost(FILES, commands={"nvidia-smi -q -x": document(card())}, space={"/": (10, 5)})
+    facts = node.collect(host, node.Options(model_dirs=["/models"], gateway_bundle="/b"))
+    assert facts.memory is not None
+    assert facts.memory.total_bytes == 1000 * 1024
+    assert [one.device_class for one in facts.gpus or ()] == ["h100-80g"]
+    assert [one.model for one in facts.weights or ()] == ["tiny.gguf"]
+    assert [one.mount_point for one in facts.filesystems or ()] == ["/"]
+    assert (facts.generation, facts.cordoned, facts.drained) == (12, False, True)
+    assert (facts.engines, facts.foreign_engines) == ((), ())
+    assert facts.gateway is not None
+    assert facts.collected_at == 1_700_000_000.0
+    assert all(probe.seconds >= 0 for probe in facts.probes)
+
+
+def test_what_nobody_asked_for_is_unknown() -> None:
+    facts = node.collect(FakeHost(FILES), node.Options())
+    assert (facts.weights, facts.gateway, facts.imex, facts.rdma_ports) == (None, None, None, None)
+    assert node.collect(FakeHost(FILES), node.Options(model_dirs=[])).weights is None
+
+
+def test_a_node_told_to_look_where_nothing_is_reports_that_it_has_nothing() -> None:
+    assert node.collect(FakeHost(FILES), node.Options(model_dirs=["/none"])).weights == ()
+
+
+def test_a_probe_that_raises_costs_its_own_part_and_is_told() -> None:
+    class Broken(FakeHost):
+        def machine(self) -> str:
+            raise PermissionError("no\nway")
+
+    facts = node.collect(Broken(FILES), node.Options())
+    assert facts.system is None
+    assert facts.memory is not None
+    failed = [one for one in facts.findings if one.code == "probe-failed" and "'system'" in one.message]
+    assert [one.message.endswith("PermissionError: no way") for one in failed] == [True]
+    assert probes(facts)["system"] is False
+    assert probes(facts)["memory"] is True
+
+
+def test_a_probe_that_hangs_is_given_up_and_the_module_ends_in_time() -> None:
+    class Hanging(FakeHost):
+        def machine(self) -> str:
+            time.sleep(30)
+            return ""
+
+    begun = time.monotonic()
+    facts = node.collect(Hanging(FILES), node.Options(timeout_s=0.3))
+    assert time.monotonic() - begun < 10
+    assert facts.system is None
+    assert probes(facts)["system"] is False
+
+
+def test_without_a_manager_the_units_are_unknown_and_not_none_at_all() -> None:
+    facts = node.collect(FakeHost(FILES), node.Options())
+    assert facts.units is None
+    assert probes(facts)["units"] is False
+
+
+def test_a_node_without_a_state_directory_has_no_marker_and_no_generation() -> None:
+    facts = node.collect(FakeHost(), node.Options())
+    assert (facts.generation, facts.cordoned, facts.drained) == (None, False, False)
+
+
+def test_the_state_directory_of_a_user_is_in_the_home() -> None:
+    files = {"/home/ops/.local/state/llmgw/generation": "3"}
+    assert node.collect(FakeHost(files), node.Options(scope="user")).generation == 3
+
+
+def test_facts_travel_as_json() -> None:
+    host = FakeHost(FILES, commands={"nvidia-smi -q -x": document(card())})
+    text = json.dumps(dataclasses.asdict(node.collect(host, node.Options(model_dirs=["/models"]))))
+    assert json.loads(text)["gpus"][0]["device_class"] == "h100-80g"

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands end in time, with all that they started, and say how they ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import process
+from ansible_collections.llmgw.fleet.plugins.module_utils.process import MISSING, UNUSABLE
+
+ENVIRONMENT = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+LONG = "60"
+
+
+def ended(pid: int, within_s: float = 5) -> bool:
+    """Whether a process ends soon (a zombie has ended)."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_command_tells_its_status_and_both_outputs() -> None:
+    result = process.run(["sh", "-c", "echo out; echo err >&2; exit 3"], 10, ENVIRONMENT)
+    assert result == (3, "out\n", "err\n", False)
+
+
+def test_a_missing_command_is_status_127_with_its_name() -> None:
+    result = process.run(["no-such-command"], 10, ENVIRONMENT)
+    assert result.rc == MISSING
+    assert "no-such-command" in result.stderr
+
+
+def test_what_cannot_be_executed_is_status_126() -> None:
+    assert process.run(["/"], 10, ENVIRONMENT).rc == UNUSABLE
+    assert process.run(["with\0zero"], 10, ENVIRONMENT).rc == UNUSABLE
+
+
+def test_a_timeout_kills_the_whole_process_group(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    result = process.run(["sh", "-c", f"sleep {LONG} & echo $! > {noted}; wait"], 0.5, ENVIRONMENT)
+    assert result.timed_out
+    assert result.rc == -signal.SIGKILL
+    assert ended(int(noted.read_text(encoding="utf-8")))
+
+
+def test_a_child_that_keeps_the_pipes_open_is_not_waited_for() -> None:
+    begun = time.monotonic()
+    result = process.run(["sh", "-c", "sleep 8 & echo done"], 20, ENVIRONMENT)
+    assert (result.rc, result.stdout, result.timed_out) == (0, "done\n", False)
+    assert time.monotonic() - begun < 5
+
+
+def test_a_command_that_closes_its_outputs_is_still_waited_for() -> None:
+    result = process.run(["sh", "-c", "exec >&- 2>&-; sleep 0.2; exit 4"], 10, ENVIRONMENT)
+    assert (result.rc, result.timed_out) == (4, False)
+
+
+def test_large_input_and_output_pass_through_whole() -> None:
+    text = "0123456789\n" * 50_000
+    assert process.run(["cat"], 20, ENVIRONMENT, text).stdout == text
+
+
+def test_a_command_that_ignores_its_input_does_not_hurt() -> None:
+    assert process.run(["true"], 20, ENVIRONMENT, "x" * 1_000_000).rc == 0
+
+
+def test_output_that_is_no_text_is_kept_readable() -> None:
+    code = "import sys; sys.stdout.buffer.write(b'a\\xffb')"
+    assert process.run([sys.executable, "-c", code], 20, ENVIRONMENT).stdout == "a\ufffdb"
