@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`decide(catalog, fleet, options) -> Decision`: the whole product's one decision, as a pure function.
 
-It composes placement, units, plan and routes. It reads no file, no clock and no network; the same inputs give the same answer.
+It composes placement, units, plan and routes. It reads no file, no clock and no network; the same inputs give the same
+answer.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
     units: dict[ReplicaId, tuple[UnitFile, ...]] = {}
     for assignment in outcome.placement.assignments:
         if not any(member.node in untouched for member in assignment.members):
-            units[assignment.replica] = tuple(render(assignment, member, nodes[member.node]) for member in assignment.members)
+            units[assignment.replica] = tuple(
+                render(assignment, member, nodes[member.node]) for member in assignment.members
+            )
     changes = changes_of(outcome, units, fleet)
     order = _ordered(catalog, fleet, changes, units)
     routes = order.publish().routes
@@ -85,7 +88,8 @@ def _bounded(fleet: FleetSnapshot, options: Options) -> tuple[FleetSnapshot, str
     lost = [node.name for node in fleet.nodes if node.state is NodeState.LOST]
     reason = None
     if len(lost) > max(1, MASS_LOSS_SHARE * len(fleet.nodes)) and not options.allow_mass_loss:
-        reason = f"{len(lost)} of {len(fleet.nodes)} nodes are lost at once ({', '.join(lost[:5])}): what runs stays as it is"
+        named = ", ".join(lost[:5])
+        reason = f"{len(lost)} of {len(fleet.nodes)} nodes are lost at once ({named}): what runs stays as it is"
         fleet = frozen(fleet, (NodeState.LOST,))
     if options.limit is not None:
         limit = options.limit
@@ -94,7 +98,9 @@ def _bounded(fleet: FleetSnapshot, options: Options) -> tuple[FleetSnapshot, str
             for node in fleet.nodes
         )
         gateways = tuple(
-            replace(gateway, state=NodeState.FROZEN) if gateway.state is NodeState.OK and gateway.name not in limit else gateway
+            replace(gateway, state=NodeState.FROZEN)
+            if gateway.state is NodeState.OK and gateway.name not in limit
+            else gateway
             for gateway in fleet.gateways
         )
         fleet = replace(fleet, nodes=nodes, gateways=gateways)
@@ -155,7 +161,11 @@ def _published(order: Order, fleet: FleetSnapshot, routes: RouteTable) -> tuple[
 def _generation(fleet: FleetSnapshot) -> int:
     """The highest generation that any node or gateway has seen (R11)."""
     seen = [node.facts.generation for node in fleet.nodes if node.facts and node.facts.generation is not None]
-    seen += [gateway.bundle.generation for gateway in fleet.gateways if gateway.bundle and gateway.bundle.generation is not None]
+    seen += [
+        gateway.bundle.generation
+        for gateway in fleet.gateways
+        if gateway.bundle and gateway.bundle.generation is not None
+    ]
     return max(seen, default=0)
 
 

@@ -40,7 +40,7 @@ class LlmgwError(Exception):
         return f"{head}{self.why} [{self.code}]{tail}"
 
 
-class LlmgwErrors(LlmgwError):
+class LlmgwErrors(LlmgwError):  # noqa: N818 - several of them
     """Several errors found in one reading, reported together; `errors` is in the order of files and lines."""
 
     def __init__(self, errors: Iterable[LlmgwError]) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 try:
     from ansible_collections.llmgw.fleet.plugins.module_utils import contract, unitchange, unitfile
 except ImportError as error:
@@ -18,8 +20,17 @@ except ImportError as error:
 __all__ = ["contract", "unitchange", "unitfile"]
 
 
+def version() -> str:
+    """The version of llmgw, from the collection's galaxy.yml: the one place that has it."""
+    galaxy = Path(contract.__file__).parents[2] / "galaxy.yml"
+    return next(
+        line.split()[1] for line in galaxy.read_text(encoding="utf-8").splitlines() if line.startswith("version:")
+    )
+
+
 def collect_here(*, scope: str, model_dirs: list[str] | None) -> contract.NodeFacts:
     """The facts of this machine, by the very code that runs on nodes (D17)."""
-    from ansible_collections.llmgw.fleet.plugins.module_utils import host, node
+    # Imported here: nothing else of llmgw needs the probes.
+    from ansible_collections.llmgw.fleet.plugins.module_utils import host, node  # noqa: PLC0415
 
     return node.collect(host.Host(), node.Options(scope=scope, model_dirs=model_dirs))

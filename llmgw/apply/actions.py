@@ -70,7 +70,9 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
 
 
 def make_plan(request: Request) -> dict[str, Any]:
-    """The plan as the playbook carries it out: `steps`, `text` (lines), `summary`, `unplaced`, `changes`, `problems`."""
+    """The plan as the playbook carries it out: `steps`, `text` (lines), `summary`, `unplaced`, `changes`,
+    `problems`.
+    """
     inputs, decision = _decide(request)
     plan = decision.plan
     return {
@@ -97,7 +99,9 @@ def settle(request: Request) -> dict[str, Any]:
 
 
 def judge(step: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What became of a step: `{"failed_hosts": {host: why}, "lines": [one a unit]}`; a host without an answer has failed."""
+    """What became of a step: `{"failed_hosts": {host: why}, "lines": [one a unit]}`; a host without an answer has
+    failed.
+    """
     failed: dict[str, str] = {}
     lines: list[str] = []
     for host in sorted(step["hosts"]):

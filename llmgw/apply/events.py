@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from difflib import unified_diff
 from typing import Any
 
+INTERRUPTED = 130
 _OK = "runner_on_ok"
 _FAILED = ("runner_on_failed", "runner_item_on_failed", "runner_on_async_failed")
 _UNREACHABLE = "runner_on_unreachable"
@@ -43,7 +44,11 @@ class Progress:
         if kind == _OK:
             return list(self._answered(str(data.get("host")), action, data.get("res") or {}))
         if kind in _FAILED:
-            return list(self._failed(str(data.get("host")), action, data.get("res") or {}, ignored=bool(data.get("ignore_errors"))))
+            return list(
+                self._failed(
+                    str(data.get("host")), action, data.get("res") or {}, ignored=bool(data.get("ignore_errors"))
+                )
+            )
         if kind == _UNREACHABLE:
             reason = first_line((data.get("res") or {}).get("msg"))
             self.failed_steps = self.failed_steps or action in (_UNITS, _BUNDLE)
@@ -123,12 +128,10 @@ def first_line(text: Any) -> str:
 
 def exit_status(progress: Progress, ansible_status: int) -> int:
     """The command's exit status: 1 before 4 before 3 (architecture: habits)."""
-    if ansible_status == 130:
-        return 130
+    if ansible_status == INTERRUPTED:
+        return INTERRUPTED
     if progress.failed_steps:
         return 4
     if ansible_status != 0:
         return 1
     return 3 if progress.plan is not None and progress.plan["unplaced"] else 0
-
-

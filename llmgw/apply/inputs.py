@@ -41,7 +41,8 @@ class Inputs:
 
 
 def find_paths(inventory: Path, catalog: Path | None = None, facts: Path | None = None) -> Paths:
-    """The three paths of a fleet. A directory as inventory means the hosts file in it; catalog and facts default to beside it.
+    """The three paths of a fleet. A directory as inventory means the hosts file in it; catalog and facts default to
+    beside it.
 
     Raises LlmgwError `inventory-missing`.
     """
@@ -65,7 +66,9 @@ def find_paths(inventory: Path, catalog: Path | None = None, facts: Path | None 
 
 
 def read_inputs(paths: Paths, now: float, lost: Iterable[str] = ()) -> Inputs:
-    """The inputs as they lie on disk at `now` (Unix seconds). Raises LlmgwError for what makes any decision impossible."""
+    """The inputs as they lie on disk at `now` (Unix seconds). Raises LlmgwError for what makes any decision
+    impossible.
+    """
     catalog = load_catalog(paths.catalog)
     return inputs_of(catalog, read_inventory(paths.inventory), paths.facts, now, lost)
 
@@ -75,7 +78,9 @@ def inputs_of(catalog: Catalog, hosts: tuple[Host, ...], facts: Path, now: float
     names = {host.name for host in hosts}
     unknown = sorted(set(lost) - names)
     if unknown:
-        raise LlmgwError("unknown-host", f"the inventory has no host {unknown[0]}", fix="see `llmgw facts show` for the names")
+        raise LlmgwError(
+            "unknown-host", f"the inventory has no host {unknown[0]}", fix="see `llmgw facts show` for the names"
+        )
     stored = {host.name: store.load(facts, host.name) for host in hosts}
     view = View(now, catalog.fleet.lost_after_s, frozenset(lost))
     problems = tuple(one.error for one in stored.values() if one.error is not None)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -14,12 +15,19 @@ from typing import Any
 
 import ansible_runner
 
+from llmgw.apply.events import INTERRUPTED
 from llmgw.apply.inputs import Paths
 from llmgw.nodekit import contract
 
 _SSH_ARGS = "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=2 -o ServerAliveCountMax=2"
-_UNLESS_CONFIGURED = {"ANSIBLE_PIPELINING": "true", "ANSIBLE_SSH_ARGS": _SSH_ARGS, "ANSIBLE_TIMEOUT": "10", "ANSIBLE_FORKS": "50"}
-"""What makes large and half-dead fleets bearable; an ansible.cfg or the environment has the last word. Keep-alives matter most: a
+_UNLESS_CONFIGURED = {
+    "ANSIBLE_PIPELINING": "true",
+    "ANSIBLE_SSH_ARGS": _SSH_ARGS,
+    "ANSIBLE_TIMEOUT": "10",
+    "ANSIBLE_FORKS": "50",
+}
+"""What makes large and half-dead fleets bearable; an ansible.cfg or the environment has the last word. Keep-alives
+matter most: a
 frozen host behind a warm ControlPersist connection would else hang the run for ever."""
 
 
@@ -37,8 +45,15 @@ class Run:
 
 
 def run_playbook(run: Run, on_event: Callable[[dict[str, Any]], None]) -> int:
-    """Ansible's exit status: 0, 2 (a host failed), 4 (unreachable), 130 when interrupted. Every event is handed to `on_event`."""
+    """Ansible's exit status: 0, 2 (a host failed), 4 (unreachable), 130 when interrupted. Every event is handed to
+    `on_event`.
+    """
     private = tempfile.mkdtemp(prefix="llmgw-run-")
+
+    def handle(event: dict[str, Any]) -> bool:
+        on_event(event)
+        return False  # nothing of it is kept: the folder goes away with the run
+
     try:
         result = ansible_runner.run(
             private_data_dir=private,
@@ -55,12 +70,12 @@ def run_playbook(run: Run, on_event: Callable[[dict[str, Any]], None]) -> int:
             verbosity=run.verbosity or None,
             quiet=True,
             settings={"suppress_ansible_output": True},
-            event_handler=lambda event: bool(on_event(event)) or True,
+            event_handler=handle,
         )
     finally:
         shutil.rmtree(private, ignore_errors=True)
     if result.status == "canceled":
-        return 130
+        return INTERRUPTED
     return int(result.rc) if result.rc is not None else 1
 
 
@@ -76,7 +91,7 @@ def _switches(run: Run) -> list[str]:
     if run.diff:
         switches.append("--diff")
     if run.limit:
-        switches.append(f"--limit '{run.limit}'")
+        switches.append(f"--limit {shlex.quote(run.limit)}")
     return switches
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan as the flat list of steps that the playbook loops over: plain JSON, finished text, no decision left (R3). Pure."""
+"""A plan as the flat list of steps that the playbook loops over: plain JSON, finished text, no decision left (R3).
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) 
     """The steps in order. Each has `title`, `wave`, `waves`, `kind` and what its kind needs:
 
     `units`: `hosts` {name: {present, absent, expected, first}} for one call of replica_units a host, and `generation`;
-    `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s` for the module bundle.
-    `expected` is what the host holds when the steps before this one went well; `first` marks a host's first step, the only one
+    `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s` for the
+    module bundle.
+    `expected` is what the host holds when the steps before this one went well; `first` marks a host's first step, the
+    only one
     that check mode can hold against it.
     """
     plan = decision.plan

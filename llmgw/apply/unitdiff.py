@@ -15,7 +15,9 @@ from llmgw.plan.diff import observed_unit
 
 @dataclass(frozen=True, slots=True)
 class UnitDiff:
-    """One unit that differs: `change` is a word of `unitchange`; `drift` says what somebody or something did to it; `diff` are lines."""
+    """One unit that differs: `change` is a word of `unitchange`; `drift` says what somebody or something did to it;
+    `diff` are lines.
+    """
 
     node: str
     unit: str
@@ -33,7 +35,9 @@ def unit_diffs(decision: Decision, fleet: FleetSnapshot) -> tuple[UnitDiff, ...]
         change = unitchange.change(observed, unit.process_digest, unit.text_digest)
         if change != unitchange.KEPT:
             before = observed.text if observed and observed.text else ""
-            found.append(UnitDiff(unit.node, unit.name, change, tuple(_drift(observed)), _lines(before, unit.text, unit.name)))
+            found.append(
+                UnitDiff(unit.node, unit.name, change, tuple(_drift(observed)), _lines(before, unit.text, unit.name))
+            )
     for change_of in decision.changes:
         for node, name in change_of.removes:
             observed = observed_unit(nodes[node], name)
@@ -47,6 +51,10 @@ def _drift(observed: contract.ObservedUnit | None) -> Iterator[str]:
         return
     if observed.edited:
         yield "edited by hand"
+    if observed.actual_text_digest is None:
+        yield "its file is missing"
+    if observed.enabled is False:
+        yield "not enabled"
     if observed.active_state == "failed":
         yield f"failed ({observed.result or 'no result given'})"
     elif not unitchange.is_running(observed):

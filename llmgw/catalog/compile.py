@@ -13,7 +13,7 @@ from llmgw.catalog.parse import parse
 from llmgw.catalog.problem import Problem, located, unfounded
 from llmgw.catalog.resolve import resolve
 from llmgw.catalog.schema.document import Document
-from llmgw.catalog.tree import Tree
+from llmgw.catalog.tree import Path, Tree
 from llmgw.catalog.validate import validate
 from llmgw.errors import LlmgwError, LlmgwErrors
 from llmgw.model.replica import Catalog
@@ -52,8 +52,8 @@ def compile_catalog(files: Sequence[File], overlays: Sequence[File] = ()) -> Com
         tree, found = overlay(tree, part.tree)
         conflicts += found
     # What seems missing may be in a part that could not be read.
-    whole = all(part.sound for part in (*parts, *above)) and not parts[0].empty
-    document, mistakes = _checked(tree, whole=whole)
+    unread = frozenset({()}) if parts[0].empty else frozenset().union(*(part.broken for part in (*parts, *above)))
+    document, mistakes = _checked(tree, unread)
     errors += conflicts
     errors += [located(problem, tree, otherwise=parts[0].path) for problem in mistakes]
     names = tuple(part.path for part in (*parts, *above))
@@ -62,10 +62,15 @@ def compile_catalog(files: Sequence[File], overlays: Sequence[File] = ()) -> Com
     return Compiled(resolve(document), tree, names)
 
 
-def _checked(tree: Tree, *, whole: bool) -> tuple[Document, list[Problem]]:
+def _checked(tree: Tree, unread: frozenset[Path]) -> tuple[Document, list[Problem]]:
     validated = validate(tree.data)
-    broken = validated.broken if whole else {*validated.broken, ()}
-    problems = [problem for problem in validated.problems if whole or problem.code != codes.MISSING]
+    broken = validated.broken | unread
+    inside = {path for path in unread if path}
+    problems = [
+        problem
+        for problem in validated.problems
+        if not unfounded(problem, inside) and not (() in unread and problem.code == codes.MISSING)
+    ]
     problems += [problem for problem in check(validated.document) if not unfounded(problem, broken)]
     return validated.document, problems
 

@@ -69,6 +69,9 @@ def _twice(path: Path, first: Spot, tree: Tree) -> LlmgwError:
     if path in _SHARED:
         why = f"`{label}` is a mapping in one file and something else in another (see {first.key})"
         return LlmgwError(codes.DUPLICATE_NAME, why, where=where, fix="Write `name:` lines below it in every file.")
+    if path == ("version",):
+        why = f"this version of the format is not that of the other files (see {first.key})"
+        return LlmgwError(codes.DUPLICATE_NAME, why, where=where, fix="Write the same version in every file.")
     why = f"`{label}` is defined twice (first at {first.key})"
     fix = "Remove one of the two or rename it; to change it for one environment, put it in an overlay."
     return LlmgwError(codes.DUPLICATE_NAME, why, where=where, fix=fix)

@@ -22,21 +22,22 @@ _KNOWN_TAGS = frozenset(
     _CORE + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq")
 )
 _MERGE = "<<"
+_ALL: frozenset[Path] = frozenset({()})
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """One file. `sound` is false when part of it could not be read, so that what seems missing may be in that part."""
+    """One file. `broken` are the paths of what could not be read, `()` for all of it."""
 
     path: str
     tree: Tree
     errors: tuple[LlmgwError, ...] = ()
-    sound: bool = True
+    broken: frozenset[Path] = frozenset()
 
     @property
     def empty(self) -> bool:
         """Whether the file holds nothing but comments."""
-        return self.sound and self.tree.data is None
+        return not self.broken and self.tree.data is None
 
 
 def parse(path: str, content: bytes) -> Parsed:
@@ -44,7 +45,7 @@ def parse(path: str, content: bytes) -> Parsed:
     try:
         node = compose(path, content)
     except LlmgwError as error:
-        return Parsed(path, Tree({}), (error,), sound=False)
+        return Parsed(path, Tree({}), (error,), _ALL)
     builder = _Builder(path)
     try:
         data = builder.build(node, (), None) if node is not None else None
@@ -52,13 +53,13 @@ def parse(path: str, content: bytes) -> Parsed:
         where = builder.place(error.node)
         why = f"the file unfolds to more than {MAX_PARTS:,} values: aliases repeat each other"
         bomb = LlmgwError(codes.SYNTAX, why, where=where, fix="Write the values out, or use fewer aliases.")
-        return Parsed(path, Tree({}), (bomb,), sound=False)
+        return Parsed(path, Tree({}), (bomb,), _ALL)
     if data is not None and not isinstance(data, dict):
         builder.fail(
             node, "the top of a catalog is `key: value` lines, not a list or a single value", "Begin with `version: 1`."
         )
-        return Parsed(path, Tree({}), tuple(builder.errors), sound=False)
-    return Parsed(path, Tree(data, builder.spots), tuple(builder.errors), sound=builder.sound)
+        return Parsed(path, Tree({}), tuple(builder.errors), _ALL)
+    return Parsed(path, Tree(data, builder.spots), tuple(builder.errors), frozenset(builder.broken))
 
 
 class _TooLarge(Exception):  # noqa: N818 - leaves this module as an LlmgwError
@@ -72,7 +73,7 @@ class _Builder:
     path: str
     spots: dict[Path, Spot] = field(default_factory=dict)
     errors: list[LlmgwError] = field(default_factory=list)
-    sound: bool = True
+    broken: set[Path] = field(default_factory=set)
     parts: int = 0
     open: list[int] = field(default_factory=list)
 
@@ -89,15 +90,10 @@ class _Builder:
             raise _TooLarge(node)
         self.spots[path] = Spot(self.place(node), self.place(key) if key is not None else None)
         if id(node) in self.open:
-            self.fail(node, "this value contains itself through an alias", "Write the value out instead of the alias.")
-            self.sound = False
-            return None
+            return self.broken_at(path, node, "this value contains itself through an alias", "Write the value out.")
         if node.tag not in _KNOWN_TAGS:
-            self.fail(
-                node, f"the tag `{node.tag}` means nothing in a catalog", "Remove it, or put the value in quotes."
-            )
-            self.sound = False
-            return None
+            why, fix = f"the tag `{node.tag}` means nothing in a catalog", "Remove it, or put the value in quotes."
+            return self.broken_at(path, node, why, fix)
         self.open.append(id(node))
         try:
             if isinstance(node, MappingNode):
@@ -108,12 +104,22 @@ class _Builder:
         finally:
             self.open.pop()
 
+    def broken_at(self, path: Path, node: Node, why: str, fix: str) -> None:
+        self.fail(node, why, fix)
+        self.broken.add(path)
+
+    def aside(self, node: Node, path: Path) -> tuple[Any, dict[Path, Spot]]:
+        """A value and its spots, without a place in the tree yet."""
+        mine, self.spots = self.spots, {}
+        value = self.build(node, path, None)
+        theirs, self.spots = self.spots, mine
+        return value, theirs
+
     def _scalar(self, node: ScalarNode) -> Any:
         text = str(node.value)
         if any("\ud800" <= character <= "\udfff" or character == "\0" for character in text):
-            self.fail(
-                node, "an escape in this text makes a character that no file or program can take", "Remove the escape."
-            )
+            why = "an escape in this text makes a character that no file or program can take"
+            self.fail(node, why, "Remove the escape.")
             return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
         # Quotes and `!!str` make text of anything; the rest is read by YAML 1.2 whatever a %YAML line says.
         return text if node.style is not None or node.tag == _TEXT_TAG else scalars.plain(text)
@@ -122,38 +128,32 @@ class _Builder:
         built: dict[str, Any] = {}
         seen: dict[str, Node] = {}
         for key, value in node.value:
-            if _is_merge(key):
-                continue
-            name = self._name(key)
+            name = None if _is_merge(key) else self._name(key, path)
             if name is None:
                 continue
-            if name in seen:
-                why = f"`{name}` is written twice here (first at {self.place(seen[name])})"
-                self.fail(key, why, "Remove one of the two, or give it another name.", codes.DUPLICATE_KEY)
+            if name not in seen:
+                seen[name] = key
+                built[name] = self.build(value, (*path, name), key)
                 continue
-            seen[name] = key
-            built[name] = self.build(value, (*path, name), key)
+            why = f"`{name}` is written twice here (first at {self.place(seen[name])})"
+            self.fail(key, why, "Remove one of the two, or give it another name.", codes.DUPLICATE_KEY)
+            self.aside(value, (*path, name))
         for key, value in node.value:
             if _is_merge(key):
                 self._merge(value, built, path)
         return built
 
-    def _name(self, key: Node) -> str | None:
+    def _name(self, key: Node, path: Path) -> str | None:
         if not isinstance(key, ScalarNode):
-            self.fail(
-                key,
-                "a key must be text, not a mapping or a list; templates (`{{ name }}`) are not expanded here",
-                "Write the value itself, or put text with braces in quotes.",
-            )
-            self.sound = False
+            why = "a key must be text, not a mapping or a list; templates (`{{ name }}`) are not expanded here"
+            self.broken_at(path, key, why, "Write the value itself, or put text with braces in quotes.")
             return None
         value = self._scalar(key)
         if isinstance(value, str):
             return value
         text = scalars.written(value) or str(key.value)
         if text == "":
-            self.fail(key, "there is no key before this colon", "Write the key.")
-            self.sound = False
+            self.broken_at(path, key, "there is no key before this colon", "Write the key.")
             return None
         self.fail(key, f"the key {text} is no text", f"Put it in quotes: `'{text}':`.", codes.KEY)
         return text
@@ -162,17 +162,15 @@ class _Builder:
         sources = node.value if isinstance(node, SequenceNode) else [node]
         for source in sources:
             if not isinstance(source, MappingNode) or id(source) in self.open:
-                self.fail(source, "`<<` takes a mapping, or a list of mappings", "Point it to an anchor of a mapping.")
-                self.sound = False
+                why = "`<<` takes a mapping, or a list of mappings, that is defined elsewhere"
+                self.broken_at(path, source, why, "Point it to an anchor of a mapping.")
                 continue
             # What is written out wins over what is merged, and an earlier source over a later one.
-            mine, self.spots = self.spots, {}
-            merged = self.build(source, path, None)
-            theirs, self.spots = self.spots, mine
+            merged, spots = self.aside(source, path)
             added = merged.keys() - built.keys()
             built.update({name: value for name, value in merged.items() if name in added})
             depth = len(path)
-            self.spots.update({spot: at for spot, at in theirs.items() if len(spot) > depth and spot[depth] in added})
+            self.spots.update({spot: at for spot, at in spots.items() if len(spot) > depth and spot[depth] in added})
 
 
 def _is_merge(key: Node) -> bool:

@@ -40,7 +40,7 @@ def located(problem: Problem, tree: Tree, *, otherwise: str) -> LlmgwError:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that is most likely meant, or None."""
     plain = {_bare(name): name for name in sorted(known, reverse=True)}
-    found = difflib.get_close_matches(_bare(word), list(plain), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(_bare(word), list(plain), n=1, cutoff=0.7)
     return plain[found[0]] if found else None
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 from ruamel.yaml import YAML
@@ -12,6 +13,7 @@ from ruamel.yaml.nodes import Node
 from llmgw.catalog import codes
 from llmgw.errors import LlmgwError, Where
 
+_NO_CHARACTER = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
 _QUOTE = "Put the value in quotes."
 _INDENT = "Use spaces, the same number for all lines of one level."
 _SENTENCES = (
@@ -65,15 +67,14 @@ def compose(path: str, content: bytes) -> Node | None:
     except MarkedYAMLError as error:
         raise _explained(path, error) from None
     except RecursionError:
-        raise LlmgwError(
-            codes.SYNTAX, "the file is nested too deeply to be read", where=path, fix="Write it flatter."
-        ) from None
+        why = "the file is nested too deeply to be read"
+        raise LlmgwError(codes.SYNTAX, why, where=path, fix="Write it flatter.") from None
     except Exception as error:
-        # The parser answers some malformed input with whatever it stumbles over (`"\UFFFFFFFF"`: a ValueError).
+        # The parser answers some malformed input with whatever it stumbles over (`"\UFFFFFFFF"`: an OverflowError).
+        no_character = _NO_CHARACTER.search(text)
+        where = _position(path, text[: no_character.start()]) if no_character else Where(path)
         why = f"the file is not valid YAML ({type(error).__name__})"
-        raise LlmgwError(
-            codes.SYNTAX, why, where=path, fix="Remove what was added last, or run yamllint on it."
-        ) from error
+        raise LlmgwError(codes.SYNTAX, why, where=where, fix="Write text with backslashes in single quotes.") from error
     return node
 
 
@@ -88,9 +89,8 @@ def _text(path: str, content: bytes) -> str:
     for offset, character in enumerate(text):
         if (character < " " and character not in "\t\n\r") or character == "\x7f":
             why = f"the control character U+{ord(character):04X} is not allowed in YAML"
-            raise LlmgwError(
-                codes.SYNTAX, why, where=_position(path, text[:offset]), fix="Remove it: the file may be damaged."
-            )
+            where, fix = _position(path, text[:offset]), "Remove it; the file may be damaged."
+            raise LlmgwError(codes.SYNTAX, why, where=where, fix=fix)
     return text
 
 

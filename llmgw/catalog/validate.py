@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from llmgw.catalog.problem import Problem
-from llmgw.catalog.schema.document import Document, slot_at
-from llmgw.catalog.sentences import meant_key, problem
+from llmgw.catalog.remedies import meant_key
+from llmgw.catalog.schema.document import Document
+from llmgw.catalog.sentences import entry_of, error_path, field_of, problem
 from llmgw.catalog.tree import Path
 
 
@@ -33,14 +33,20 @@ def validate(data: dict[str, Any]) -> Validated:
     except ValidationError as error:
         errors = _founded(error.errors(include_url=False))
     rest = copy.deepcopy(data)
-    broken = frozenset(_replace(rest, error) for error in errors)
-    problems = tuple(problem(error) for error in errors if not _misspelled(error, errors))
-    return Validated(Document.model_validate(rest), problems, broken)
+    paths = [_replace(rest, error) for error in errors]
+    misspelled = _misspelled(errors)
+    problems = tuple(
+        problem(error, path)
+        for error, path in zip(errors, paths, strict=True)
+        # One mistake, one message: the key is there under another name.
+        if not (error["type"] == "missing" and path in misspelled)
+    )
+    return Validated(Document.model_validate(rest), problems, frozenset(paths))
 
 
 def _founded(errors: list[ErrorDetails]) -> list[ErrorDetails]:
-    """All but those lists that are too short only because pydantic counts nothing but good items."""
-    places = [_path(error) for error in errors]
+    """The errors without lists that are too short only because pydantic counts nothing but their good items."""
+    places = [error_path(error) for error in errors]
     return [
         error
         for error, at in zip(errors, places, strict=True)
@@ -48,23 +54,15 @@ def _founded(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     ]
 
 
-def _misspelled(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:
-    """Whether a key is missing only because it stands there under a wrong name: one mistake, one error."""
-    path = _path(error)
-    unknown = [_path(other) for other in errors if other["type"] == "extra_forbidden"]
-    return error["type"] == "missing" and any(
-        other[:-1] == path[:-1] and meant_key(other) == path[-1] for other in unknown
-    )
-
-
-def _path(error: ErrorDetails) -> Path:
-    location = error["loc"]
-    return location[:-1] if location and location[-1] == "[key]" else location
+def _misspelled(errors: list[ErrorDetails]) -> set[Path]:
+    """The paths that unknown keys were most likely meant for."""
+    unknown = [error_path(error) for error in errors if error["type"] == "extra_forbidden"]
+    return {(*path[:-1], meant) for path in unknown if (meant := meant_key(str(path[-1]), entry_of(path)))}
 
 
 def _replace(data: dict[str, Any], error: ErrorDetails) -> Path:
     """Makes `data` valid where the error is, and returns the path of what was replaced or left out."""
-    path = _path(error)
+    path = error_path(error)
     holder: Any = data
     for depth, step in enumerate(path[:-1]):
         if isinstance(holder, dict) and holder.get(step) is None:
@@ -74,7 +72,7 @@ def _replace(data: dict[str, Any], error: ErrorDetails) -> Path:
             path = path[: depth + 1]
             break
         holder = holder[step]
-    field = _field(path)
+    field = field_of(path)
     if isinstance(holder, list) or (field is not None and field.is_required()):
         holder[path[-1]] = _example(path)
     else:
@@ -82,16 +80,11 @@ def _replace(data: dict[str, Any], error: ErrorDetails) -> Path:
     return path
 
 
-def _field(path: Path) -> FieldInfo | None:
-    slot = slot_at(path[:-1])
-    return slot.entry.model_fields.get(str(path[-1])) if slot is not None and slot.entry is not None else None
-
-
 def _example(path: Path) -> Any:
     """The first example of the field at a path; for an item of a list, the first item of it."""
-    field, inside = _field(path), False
+    field, inside = field_of(path), False
     while field is None and path:
         path, inside = path[:-1], True
-        field = _field(path)
+        field = field_of(path)
     example = copy.deepcopy(field.examples[0]) if field is not None and field.examples else None
     return example[0] if inside and isinstance(example, list) else example

@@ -17,7 +17,7 @@ from llmgw.cli import options
 from llmgw.cli.style import coloured
 
 APPLY_FORMAT = 1
-app = typer.Typer()
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()

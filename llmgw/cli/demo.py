@@ -9,16 +9,20 @@ import typer
 
 from llmgw.cli import exits
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def demo(
     *,
     once: Annotated[bool, typer.Option("--once", help="End after the answer and leave nothing behind.")] = False,
-    question: Annotated[str, typer.Option(help="What to ask the model.")] = "In one sentence: what does a load balancer do?",
+    question: Annotated[
+        str, typer.Option(help="What to ask the model.")
+    ] = "In one sentence: what does a load balancer do?",
 ) -> int:
-    """Discover this machine, place a small model, push its unit, serve it behind the gateway, and ask it one question."""
+    """Discover this machine, place a small model, push its unit, serve it behind the gateway, and ask it one
+    question.
+    """
     from llmgw.demo.run import run
 
     run(once=once, question=question, say=lambda line: print(line, flush=True))

@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 
 from llmgw.apply.inputs import find_paths, read_inputs
+from llmgw.apply.unitdiff import unit_diffs
 from llmgw.cli import exits, options
 from llmgw.cli.style import coloured
 from llmgw.decide import Options, decide
-from llmgw.apply.unitdiff import unit_diffs
 
 DIFF_FORMAT = 1
-app = typer.Typer()
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
@@ -29,7 +29,9 @@ def diff(
     lost: options.Lost = None,
     *,
     as_json: options.AsJson = False,
-    detailed_exitcode: Annotated[bool, typer.Option("--detailed-exitcode", help="End with 2 when any unit differs.")] = False,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="End with 2 when any unit differs.")
+    ] = False,
 ) -> int:
     """Show the difference of every unit between the nodes, as last seen, and the catalog."""
     inputs = read_inputs(find_paths(inventory, catalog, facts), time.time(), lost or ())
@@ -41,7 +43,11 @@ def diff(
     else:
         for one in found:
             drift = f" ({', '.join(one.drift)})" if one.drift else ""
-            print("\n".join(coloured([f"! {one.node}: {one.unit} would be {one.change}{drift}", *one.diff, ""], sys.stdout)))
+            print(
+                "\n".join(
+                    coloured([f"! {one.node}: {one.unit} would be {one.change}{drift}", *one.diff, ""], sys.stdout)
+                )
+            )
         if not found:
             print("No unit differs.")
     return exits.CHANGES if detailed_exitcode and found else exits.OK

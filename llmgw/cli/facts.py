@@ -19,16 +19,25 @@ from llmgw.cli import exits, options
 from llmgw.cli.facts_text import node_lines, table_lines
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
+from llmgw.fleet.hosts import Stored
 from llmgw.fleet.inventory import read_inventory
 from llmgw.fleet.snapshot import View, build_snapshot
 
-app = typer.Typer(no_args_is_help=True, help="What nodes are: hardware, engines, weights, units.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="What nodes are: hardware, engines, weights, units.",
+)
 FACTS_FORMAT = 1
 
 
 @app.command()
 def local(
-    model_dir: Annotated[list[Path] | None, typer.Option("--model-dir", help="Directory to look for weights in; may be given several times.")] = None,
+    model_dir: Annotated[
+        list[Path] | None,
+        typer.Option("--model-dir", help="Directory to look for weights in; may be given several times."),
+    ] = None,
     scope: Annotated[str, typer.Option(help="systemd manager: system or user.")] = "system",
     *,
     as_json: options.AsJson = False,
@@ -38,7 +47,7 @@ def local(
 
     facts = collect_here(scope=scope, model_dirs=None if model_dir is None else [str(path) for path in model_dir])
     if as_json:
-        print(json.dumps(asdict(facts), indent=2, sort_keys=True))
+        print(json.dumps({"format_version": FACTS_FORMAT, **asdict(facts)}, indent=2, sort_keys=True))
     else:
         print("\n".join(node_lines("this machine", facts)))
     return exits.OK
@@ -63,9 +72,9 @@ def refresh(
     hosts = read_inventory(paths.inventory)
     fresh = [host.name for host in hosts if _collected(store.load(paths.facts, host.name)) >= started]
     print(f"{len(fresh)} of {len(hosts)} hosts answered; facts are in {paths.facts}")
-    if status not in (0, 130):
+    if status not in (0, exits.INTERRUPTED):
         return exits.ERROR
-    return exits.INTERRUPTED if status == 130 else exits.OK
+    return exits.INTERRUPTED if status else exits.OK
 
 
 @app.command()
@@ -84,7 +93,9 @@ def show(
         if one.error is not None:
             print(one.error, file=sys.stderr)
     if node is not None and node not in stored:
-        raise LlmgwError("unknown-host", f"the inventory has no host {node}", fix=f"it has {', '.join(sorted(stored)) or 'no host'}")
+        raise LlmgwError(
+            "unknown-host", f"the inventory has no host {node}", fix=f"it has {', '.join(sorted(stored)) or 'no host'}"
+        )
     if as_json:
         wanted = [node] if node else sorted(stored)
         document = {name: None if stored[name].facts is None else asdict(stored[name].facts) for name in wanted}  # type: ignore[arg-type]
@@ -97,5 +108,5 @@ def show(
     return exits.OK
 
 
-def _collected(one: store.Stored) -> float:
+def _collected(one: Stored) -> float:
     return one.facts.collected_at or 0.0 if one.facts else 0.0

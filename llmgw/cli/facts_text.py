@@ -16,7 +16,7 @@ MIB = 2**20
 
 def table_lines(fleet: FleetSnapshot) -> list[str]:
     """One row a node: state, devices by class, memory free/total, units, age of the facts, findings."""
-    rows = [("NODE", "STATE", "DEVICES", "MEM", "DISK", "ENGINES", "UNITS", "AGE", "FINDINGS")]
+    rows: list[tuple[str, ...]] = [("NODE", "STATE", "DEVICES", "MEM", "DISK", "ENGINES", "UNITS", "AGE", "FINDINGS")]
     rows += [_row(node) for node in fleet.nodes]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -31,7 +31,9 @@ def _row(node: Node) -> tuple[str, ...]:
         devices_cell(facts),
         memory_cell(facts.memory if facts else None),
         disk_cell(facts.filesystems if facts else None),
-        "-" if facts is None or facts.engines is None else ",".join(sorted(one.kind for one in facts.engines)) or "none",
+        "-"
+        if facts is None or facts.engines is None
+        else ",".join(sorted(one.kind for one in facts.engines)) or "none",
         "-" if facts is None or facts.units is None else str(len(facts.units)),
         "-" if node.facts_age_s is None else _age(node.facts_age_s),
         str(len(node.findings)) if node.findings else "",
@@ -57,7 +59,11 @@ def memory_cell(memory: contract.Memory | None) -> str:
 
 def disk_cell(filesystems: Sequence[contract.Filesystem] | None) -> str:
     """Free of total over the node's own filesystems, shared ones left out (D11)."""
-    own = [one for one in filesystems or () if one.shared is not True and one.total_bytes is not None and one.free_bytes is not None]
+    own = [
+        one
+        for one in filesystems or ()
+        if one.shared is not True and one.total_bytes is not None and one.free_bytes is not None
+    ]
     if not own:
         return "-"
     return f"{sum(one.free_bytes or 0 for one in own) / GB:.0f}/{sum(one.total_bytes or 0 for one in own) / GB:.0f} GB"
@@ -78,13 +84,16 @@ def node_lines(name: str, facts: contract.NodeFacts) -> list[str]:
 def _node(name: str, facts: contract.NodeFacts) -> Iterator[str]:
     system, cpu = facts.system or contract.System(), facts.cpu or contract.Cpu()
     yield name
-    yield f"  system    {_or(system.os)} {_or(system.os_version)}, kernel {_or(system.kernel)}, systemd {_or(system.systemd_version)}"
-    yield f"  cpu       {_or(cpu.model)}: {_or(cpu.sockets)} sockets, {_or(cpu.cores)} cores, {_or(cpu.threads)} threads"
+    os_name = f"{_or(system.os)} {_or(system.os_version)}"
+    yield f"  system    {os_name}, kernel {_or(system.kernel)}, systemd {_or(system.systemd_version)}"
+    counts = f"{_or(cpu.sockets)} sockets, {_or(cpu.cores)} cores, {_or(cpu.threads)} threads"
+    yield f"  cpu       {_or(cpu.model)}: {counts}"
     yield f"  memory    {memory_cell(facts.memory)} available"
     yield f"  devices   {devices_cell(facts)}"
     for device in devices_of(facts) or ():
         blocked = f"  OUT: {device.blocked_by[0].message}" if device.blocked_by else ""
-        yield f"    {device.display_name:<8} {device.device_class:<28} {_or(device.memory_total_mib)} MiB  {device.uuid}{blocked}"
+        memory = _or(device.memory_total_mib)
+        yield f"    {device.display_name:<8} {device.device_class:<28} {memory} MiB  {device.uuid}{blocked}"
     for filesystem in facts.filesystems or ():
         kind = {True: "shared", False: "local", None: "shared or local unknown"}[filesystem.shared]
         yield f"  disk      {filesystem.mount_point} ({_or(filesystem.type)}, {kind}): {disk_of(filesystem)} free"

@@ -15,7 +15,7 @@ import uvloop
 from llmgw.console.pages import add_pages
 from llmgw.gateway.app import Settings, run
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from llmgw.cli import exits
+from llmgw.cli import exits, options
 from llmgw.errors import LlmgwError, LlmgwErrors
 
 if TYPE_CHECKING:
@@ -33,13 +33,15 @@ _ClickError: Any = typer.BadParameter.__mro__[2]
 
 
 class _Lazy(TyperGroup):
-    """Commands that are imported when they are called or described, so that `llmgw plan` does not pay for the gateway."""
+    """Commands that are imported when they are called or described, so that `llmgw plan` does not pay for the
+    gateway.
+    """
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         del ctx
         return list(_COMMANDS)
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # noqa: ANN401 - typer hides the type
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
         del ctx
         if cmd_name not in _COMMANDS:
             return None
@@ -53,21 +55,29 @@ app = typer.Typer(cls=_Lazy, no_args_is_help=True, rich_markup_mode=None, pretty
 
 def _version(*, asked: bool) -> None:
     if asked:
-        from llmgw import __version__
+        from llmgw.nodekit import version
 
-        print(__version__)
+        print(version())
         raise typer.Exit
 
 
 @app.callback()
 def _root(
+    ctx: typer.Context,
+    inventory: options.InventoryOfAll = None,
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=lambda asked: _version(asked=asked), is_eager=True, help="Print the version and end.")
+        bool,
+        typer.Option(
+            "--version", callback=lambda asked: _version(asked=asked), is_eager=True, help="Print the version and end."
+        ),
     ] = False,
 ) -> None:
     """Run a fleet of LLM inference servers from a YAML catalog in git, with Ansible as its hands."""
     del version
+    if inventory is not None:
+        default = {"inventory": str(inventory)}
+        ctx.default_map = dict.fromkeys(_COMMANDS, default) | {"facts": {"refresh": default, "show": default}}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -79,7 +89,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """The exit status of one call; messages go to stderr."""
     command: Any = typer.main.get_command(app)
     try:
-        status = command.main(args=list(arguments) if arguments is not None else None, prog_name="llmgw", standalone_mode=False)
+        status = command.main(
+            args=list(arguments) if arguments is not None else None, prog_name="llmgw", standalone_mode=False
+        )
     except LlmgwErrors as errors:
         for error in errors.errors:
             _say(error)

@@ -13,26 +13,38 @@ Inventory = Annotated[
     typer.Option(
         "--inventory",
         "-i",
-        envvar="LLMGW_INVENTORY",
-        help="Ansible inventory of the fleet, or the directory that holds its hosts.yml.",
+        help="Ansible inventory of the fleet, or the directory that holds its hosts.yml. [env var: LLMGW_INVENTORY]",
     ),
+]
+InventoryOfAll = Annotated[
+    Path | None,
+    typer.Option("--inventory", "-i", envvar="LLMGW_INVENTORY", help="The same for every command.", show_default=False),
 ]
 Catalog = Annotated[
     Path | None,
-    typer.Option("--catalog", envvar="LLMGW_CATALOG", help="Catalog file. [default: catalog.yaml beside the inventory]", show_default=False),
+    typer.Option(
+        "--catalog",
+        envvar="LLMGW_CATALOG",
+        help="Catalog file. [default: catalog.yaml beside the inventory]",
+        show_default=False,
+    ),
 ]
 Facts = Annotated[
     Path | None,
-    typer.Option("--facts", envvar="LLMGW_FACTS", help="Facts cache. [default: facts/ beside the inventory]", show_default=False),
+    typer.Option(
+        "--facts", envvar="LLMGW_FACTS", help="Facts cache. [default: facts/ beside the inventory]", show_default=False
+    ),
 ]
 Lost = Annotated[
-    list[str] | None, typer.Option("--lost", metavar="NODE", help="Count this node as lost in this run; may be given several times.")
+    list[str] | None,
+    typer.Option("--lost", metavar="NODE", help="Count this node as lost in this run; may be given several times."),
 ]
 AllowMassLoss = Annotated[
     bool, typer.Option("--allow-mass-loss", help="Move and stop replicas even when many nodes are lost at once.")
 ]
 Limit = Annotated[
-    str | None, typer.Option("--limit", "-l", metavar="PATTERN", help="Touch only these hosts; every other one is left as it is.")
+    str | None,
+    typer.Option("--limit", "-l", metavar="PATTERN", help="Touch only these hosts; every other one is left as it is."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 

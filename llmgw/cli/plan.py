@@ -17,7 +17,7 @@ from llmgw.decide import Options, decide
 from llmgw.plan.codec import plan_document
 from llmgw.plan.text import plan_lines, wave_lines
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
@@ -32,7 +32,10 @@ def plan(
     waves: Annotated[bool, typer.Option("--waves", help="Show the waves in which an apply would go.")] = False,
     as_json: options.AsJson = False,
     detailed_exitcode: Annotated[
-        bool, typer.Option("--detailed-exitcode", help="End with 2 when there are changes (3 when something cannot be placed).")
+        bool,
+        typer.Option(
+            "--detailed-exitcode", help="End with 2 when there are changes (3 when something cannot be placed)."
+        ),
     ] = False,
 ) -> int:
     """Show what an apply would change and why. Uses stored facts: `llmgw facts refresh` renews them."""
@@ -43,7 +46,7 @@ def plan(
     if as_json:
         print(json.dumps(plan_document(decision.plan), indent=2))
     else:
-        lines = plan_lines(decision.plan, every_action=every) + ([""] + wave_lines(decision.plan) if waves else [])
+        lines = plan_lines(decision.plan, every_action=every) + (["", *wave_lines(decision.plan)] if waves else [])
         print("\n".join(coloured(lines, sys.stdout)))
     if decision.plan.unplaced:
         return exits.UNPLACED

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from llmgw.errors import LlmgwError
 
@@ -30,13 +30,13 @@ def ask(address: tuple[str, int], model: str, question: str) -> Iterator[str]:
         finished = yield from _pieces(response)
         if not finished:
             raise LlmgwError("demo-answer", "the answer broke off before its end")
-    except (OSError, http.client.HTTPException) as error:
-        raise LlmgwError("demo-answer", f"the gateway did not answer: {error}") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise LlmgwError("demo-answer", f"the gateway gave no whole answer: {error!r}") from error
     finally:
         connection.close()
 
 
-def _pieces(response: http.client.HTTPResponse) -> Iterator[str]:
+def _pieces(response: http.client.HTTPResponse) -> Generator[str, None, bool]:
     """Yields the text of every event; returns whether the stream said that it is complete."""
     for line in response:
         if not line.startswith(b"data: "):

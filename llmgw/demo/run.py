@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's course: a service manager, a gateway, an apply, one question; and afterwards everything is taken down again."""
+"""The demo's course: a service manager, a gateway, an apply, one question; and afterwards everything is taken down
+again.
+"""
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import shutil
@@ -10,15 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from llmgw.apply.events import Progress
-from llmgw.apply.inputs import find_paths
-from llmgw.apply.runner import Run, collections_root, run_playbook
+from llmgw.apply.runner import collections_root
 from llmgw.demo.ask import ask, request_body
 from llmgw.demo.managers import Manager, find_manager
 from llmgw.demo.workspace import check_engine, clear, find_model, free_ports, workspace
@@ -28,6 +29,7 @@ MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL = "smollm2"
 FLEET = Path(__file__).parent / "fleet"
 LAUNCHER = "ansible_collections/llmgw/fleet/roles/engine/files/llama_server.py"
+GATEWAY_UNIT = "llmgw-gateway.service"
 EMPTY_CATALOG = "version: 1\nservices: {}\n"
 
 
@@ -58,12 +60,11 @@ def run(*, once: bool, question: str, say: Callable[[str], None]) -> None:
         try:
             _refuse_foreign_units(manager)
             say(f"... the {manager.kind.value} one.")
-            with _environment(manager.environment):
-                _serve(demo, model, say)
-                _show(demo, question, say)
-                if not once:
-                    say("Everything runs until you press Ctrl-C.")
-                    signal.pause()
+            _serve(demo, model, say)
+            _show(demo, question, say)
+            if not once:
+                say("Everything runs until you press Ctrl-C.")
+                signal.pause()
         except KeyboardInterrupt:
             say("")
         finally:
@@ -99,16 +100,18 @@ def _variables(demo: Demo, model: Path) -> dict[str, object]:
 
 
 def _play(demo: Demo, playbook: str, say: Callable[[str], None]) -> None:
-    progress = Progress()
-
-    def show(event: dict[str, object]) -> None:
-        for line in progress.feed(event):
-            say(f"  {line}")
-
-    status = run_playbook(Run(playbook, find_paths(demo.base / "fleet")), show)
-    if status != 0:
-        said = "\n".join(progress.errors) or f"ansible-playbook ended with {status}"
-        raise LlmgwError("demo-failed", f"{playbook} failed: {said}")
+    """Run a playbook where the manager can be reached, saying each line of its progress. Raises LlmgwError
+    `demo-failed`.
+    """
+    command = [*demo.manager.argv_prefix, sys.executable, "-m", "llmgw.demo.play", playbook, str(demo.base / "fleet")]
+    environment = {**os.environ, **demo.manager.environment}
+    with subprocess.Popen(  # noqa: S603 - our own module
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        for line in process.stdout or ():
+            say(f"  {line.rstrip()}")
+    if process.returncode != 0:
+        raise LlmgwError("demo-failed", f"{playbook} ended with status {process.returncode}; what it said is above")
 
 
 def _show(demo: Demo, question: str, say: Callable[[str], None]) -> None:
@@ -130,8 +133,6 @@ def _show(demo: Demo, question: str, say: Callable[[str], None]) -> None:
 
 def _wait_until_routed(demo: Demo, deadline_s: float = 30.0) -> None:
     """Until the gateway's own probe has seen the new replica answer."""
-    import http.client
-
     end = time.monotonic() + deadline_s
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", demo.port, timeout=5)
@@ -149,16 +150,17 @@ def _wait_until_routed(demo: Demo, deadline_s: float = 30.0) -> None:
 
 
 def _take_down(demo: Demo) -> None:
-    """Removes the replicas by an apply of an empty catalog, then the gateway's unit, then a private manager with all it runs."""
+    """Removes the replicas by an apply of an empty catalog, then the gateway's unit, then a private manager with all
+    it runs.
+    """
     try:
-        with _environment(demo.manager.environment):
-            fleet = demo.base / "fleet"
-            if fleet.exists():
-                (fleet / "catalog.yaml").write_text(EMPTY_CATALOG, encoding="utf-8")
-                run_playbook(Run("llmgw.fleet.apply", find_paths(fleet)), lambda _event: None)
-            _systemctl(demo.manager, "disable", "--now", "llmgw-gateway.service")
-            (_unit_dir(demo.manager) / "llmgw-gateway.service").unlink(missing_ok=True)
-            _systemctl(demo.manager, "daemon-reload")
+        fleet = demo.base / "fleet"
+        if (fleet / "group_vars" / "all.json").exists():
+            (fleet / "catalog.yaml").write_text(EMPTY_CATALOG, encoding="utf-8")
+            _play(demo, "llmgw.fleet.apply", lambda _line: None)
+        _systemctl(demo.manager, "disable", "--now", GATEWAY_UNIT)
+        (_unit_dir(demo.manager) / GATEWAY_UNIT).unlink(missing_ok=True)
+        _systemctl(demo.manager, "daemon-reload")
     finally:
         demo.manager.close()
 
@@ -173,37 +175,27 @@ def _clean_up_after_a_killed_one(base: Path, say: Callable[[str], None]) -> None
 
 def _refuse_foreign_units(manager: Manager) -> None:
     """The demo applies a catalog to this machine: what another catalog runs here would be taken down by it."""
-    with _environment(manager.environment):
-        found = sorted(path.name for path in _unit_dir(manager).glob("llmgw-*.service"))
+    found = sorted(path.name for path in _unit_dir(manager).glob("llmgw-*.service"))
     if found:
         raise LlmgwError(
             "demo-not-alone",
             f"this machine runs llmgw units already: {', '.join(found[:5])}",
             where=str(_unit_dir(manager)),
-            fix="run the demo on another machine or as another user, or remove these units if an earlier demo was killed",
+            fix="run the demo on another machine or as another user",
         )
 
 
 def _unit_dir(manager: Manager) -> Path:
     if manager.scope == "system":
         return Path("/etc/systemd/system")
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+    environment = {**os.environ, **manager.environment}
+    return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
 
 
 def _systemctl(manager: Manager, *arguments: str) -> None:
     command = [*manager.argv_prefix, "systemctl", *(["--user"] if manager.scope == "user" else []), *arguments]
-    subprocess.run(command, check=False, capture_output=True, timeout=60)  # noqa: S603
-
-
-@contextmanager
-def _environment(added: Mapping[str, str]) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    environment = {**os.environ, **manager.environment}
+    subprocess.run(command, check=False, capture_output=True, timeout=60, env=environment)  # noqa: S603
 
 
 @contextmanager

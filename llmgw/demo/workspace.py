@@ -18,17 +18,23 @@ from llmgw.errors import LlmgwError
 
 @contextmanager
 def workspace() -> Iterator[Path]:
-    """The empty folder of this user's demo, removed at the end. Raises LlmgwError `demo-running` when another demo holds it."""
+    """The empty folder of this user's demo, removed at the end. Raises LlmgwError `demo-running` when another demo
+    holds it.
+    """
     base = Path(tempfile.gettempdir()) / f"llmgw-demo-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)
     if base.is_symlink() or base.stat().st_uid != os.getuid():
-        raise LlmgwError("demo-folder", "this folder belongs to somebody else", where=str(base), fix="remove it, or set TMPDIR")
+        raise LlmgwError(
+            "demo-folder", "this folder belongs to somebody else", where=str(base), fix="remove it, or set TMPDIR"
+        )
     lock = os.open(base / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LlmgwError("demo-running", "another demo of this user runs now", fix="end it with Ctrl-C first") from None
+            raise LlmgwError(
+                "demo-running", "another demo of this user runs now", fix="end it with Ctrl-C first"
+            ) from None
         yield base
     finally:
         os.close(lock)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """llama.cpp's llama-server: command line, environment and rules.
 
-Every option that llama-server would choose by itself is given (domain.md C): its port default has changed between builds, and
+Every option that llama-server would choose by itself is given (domain.md C): its port default has changed between
+builds, and
 `--fit` silently adjusts what is not set, so that a placement would not mean the same thing twice.
 """
 
@@ -17,7 +18,9 @@ from llmgw.model.replica import ModelSpec, ProfileSpec
 
 KIND = EngineKind("llama.cpp")
 STOP_TIMEOUT_S = 15
-"""llama-server does not drain and can hang on SIGTERM while a client stays (domain.md K): what is in flight was drained before."""
+"""llama-server does not drain and can hang on SIGTERM while a client stays (domain.md K): what is in flight was
+drained before.
+"""
 
 
 class LlamaCpp:
@@ -29,7 +32,10 @@ class LlamaCpp:
         drains_on_sigterm=False,
         aborts_on_disconnect=False,
         metrics=MetricNames("llamacpp:requests_processing", "llamacpp:requests_deferred"),
-        log_patterns={"model-missing": r"failed to open GGUF file|No such file", "out-of-memory": r"failed to allocate|out of memory"},
+        log_patterns={
+            "model-missing": r"failed to open GGUF file|No such file",
+            "out-of-memory": r"failed to allocate|out of memory",
+        },
     )
 
     def refusal(self, profile: ProfileSpec) -> str | None:
@@ -71,7 +77,9 @@ class LlamaCpp:
 
 
 def model_path(model: ModelSpec, node: Node) -> str:
-    """The weights' absolute path on the node: a relative path is looked for among the weights seen, else below the first model directory."""
+    """The weights' absolute path on the node: a relative path is looked for among the weights seen, else below the
+    first model directory.
+    """
     path = model.path or ""
     if path.startswith("/"):
         return path

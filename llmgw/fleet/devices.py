@@ -14,7 +14,9 @@ MIG_INDEX_STRIDE = 100
 
 
 def devices_of(facts: contract.NodeFacts) -> tuple[Device, ...] | None:
-    """The devices in placement order, or None when the cards are unknown. A card without UUID or class cannot be placed on."""
+    """The devices in placement order, or None when the cards are unknown. A card without UUID or class cannot be
+    placed on.
+    """
     if facts.gpus is None:
         return None
     blocking = [finding for finding in facts.findings if finding.severity == "block" and finding.subject]
@@ -47,7 +49,11 @@ def _of_card(gpu: contract.Gpu, blocking: Iterable[contract.Finding]) -> Iterato
 
 
 def _instance(
-    gpu: contract.Gpu, instance: contract.MigInstance, uuid: str, device_class: str, findings: tuple[contract.Finding, ...]
+    gpu: contract.Gpu,
+    instance: contract.MigInstance,
+    uuid: str,
+    device_class: str,
+    findings: tuple[contract.Finding, ...],
 ) -> Device:
     return Device(
         uuid=DeviceId(uuid),

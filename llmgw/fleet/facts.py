@@ -17,8 +17,11 @@ _FIX = "run `llmgw facts refresh`: it reads the node again; until then the last 
 def parse_facts(document: Any) -> contract.NodeFacts:
     """The facts in a JSON document. Unknown keys of a newer module are ignored, missing ones are unknown (D15).
 
-    Raises LlmgwError `facts-broken`.
+    Raises LlmgwError `facts-broken`; also for JSON that no discovery has written, in which everything would seem
+    unknown.
     """
+    if not isinstance(document, dict) or "contract_version" not in document:
+        raise LlmgwError("facts-broken", "this is JSON, but no facts of a node: it has no contract_version", fix=_FIX)
     try:
         return _FACTS.validate_python(document)
     except ValidationError as error:

@@ -39,7 +39,9 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the cache holds of one host. `error`: the newest file is unreadable, `facts` are then the previous ones or None."""
+    """What the cache holds of one host. `error`: the newest file is unreadable, `facts` are then the previous ones or
+    None.
+    """
 
     facts: contract.NodeFacts | None = None
     error: LlmgwError | None = None

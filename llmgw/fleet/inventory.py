@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Ansible inventory as hosts with their variables: read by `ansible-inventory`, so that every plugin and dynamic source works."""
+"""The Ansible inventory as hosts with their variables: read by `ansible-inventory`, so that every plugin and dynamic
+source works.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _TIMEOUT_S = 60
 def read_inventory(path: Path) -> tuple[Host, ...]:
     """The hosts of the groups `fleet` and `gateway`, sorted by name.
 
-    Raises LlmgwError `inventory-missing`, `inventory-broken` (with what Ansible said) or `inventory-template` for a variable
+    Raises LlmgwError `inventory-missing`, `inventory-broken` (with what Ansible said) or `inventory-template` for a
+    variable
     that only a playbook run can resolve.
     """
     if not path.exists():
@@ -56,7 +59,10 @@ def _ask_ansible(path: Path) -> dict[str, Any]:
             where=str(path),
             fix=f"try `ansible-inventory -i {path} --list`",
         )
-    document: dict[str, Any] = json.loads(done.stdout)
+    try:
+        document: dict[str, Any] = json.loads(done.stdout)
+    except ValueError as error:
+        raise LlmgwError("inventory-broken", f"ansible-inventory answered no JSON: {error}", where=str(path)) from error
     return document
 
 
@@ -70,7 +76,7 @@ def _members(document: Mapping[str, Any], group: str) -> set[str]:
 
 def _refuse_templates(host: str, variables: Mapping[str, Any], path: Path) -> None:
     for name, value in variables.items():
-        if "{{" in json.dumps(value):
+        if any(mark in json.dumps(value) for mark in ("{{", "{%")):
             raise LlmgwError(
                 "inventory-template",
                 f"{name} of {host} is a template, and only a playbook run can resolve it",

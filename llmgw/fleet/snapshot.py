@@ -63,7 +63,9 @@ def _state(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHos
 
 
 def _gateways_say_dead(node: str, gateways: Iterable[GatewayHost]) -> bool:
-    """Whether at least one reachable gateway probes endpoints of this node, and all of them say that those fail (P9)."""
+    """Whether at least one reachable gateway probes endpoints of this node, and all of them say that those fail
+    (P9).
+    """
     states = [
         endpoint.state
         for gateway in gateways
@@ -85,7 +87,11 @@ def _own_findings(host: Host, stored: Stored, age: float | None) -> tuple[contra
     if stored.error is not None:
         found.append(
             contract.Finding(
-                "facts-unreadable", "warn", f"{stored.error.where}: {stored.error.why}", remedy=stored.error.fix, subject=None
+                "facts-unreadable",
+                "warn",
+                f"{stored.error.where}: {stored.error.why}",
+                remedy=stored.error.fix,
+                subject=None,
             )
         )
     if stored.unreachable_since is not None:
@@ -99,7 +105,9 @@ def _own_findings(host: Host, stored: Stored, age: float | None) -> tuple[contra
         )
     if age is not None and age > STALE_AFTER_S:
         found.append(
-            contract.Finding("facts-stale", "info", f"the facts are {age / 3600:.0f} h old", remedy="run `llmgw facts refresh`")
+            contract.Finding(
+                "facts-stale", "info", f"the facts are {age / 3600:.0f} h old", remedy="run `llmgw facts refresh`"
+            )
         )
     return tuple(found)
 
@@ -108,10 +116,7 @@ def _settings(host: Host) -> NodeSettings:
     scope = _text(host, "llmgw_scope", "system")
     if scope not in ("system", "user"):
         raise _wrong(host, "llmgw_scope", "is neither `system` nor `user`")
-    commands = {
-        str(kind): tuple(map(str, command)) if isinstance(command, list) else (str(command),)
-        for kind, command in _mapping(host, "llmgw_engine_commands").items()
-    }
+    commands = {str(kind): _command(host, command) for kind, command in _mapping(host, "llmgw_engine_commands").items()}
     directories = host.variables.get("llmgw_model_dirs", [])
     if not isinstance(directories, list):
         raise _wrong(host, "llmgw_model_dirs", "is not a list of directories")
@@ -123,6 +128,13 @@ def _settings(host: Host) -> NodeSettings:
         engine_commands=commands,
         model_dirs=tuple(map(str, directories)),
     )
+
+
+def _command(host: Host, value: Any) -> tuple[str, ...]:
+    words = tuple(value) if isinstance(value, list) else (value,)
+    if not words or not all(isinstance(word, str) for word in words) or not words[0].startswith("/"):
+        raise _wrong(host, "llmgw_engine_commands", "names something else than a program by its absolute path")
+    return words
 
 
 def _text(host: Host, name: str, default: str) -> str:

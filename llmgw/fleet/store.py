@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The facts cache: one JSON file a host, replaced atomically, with the last good one kept beside it (Q2, R11).
 
-Layout of the directory: `HOST.json` (the newest facts), `previous/HOST.json` (the ones before), `HOST.unreachable` (since when a
+Layout of the directory: `HOST.json` (the newest facts), `previous/HOST.json` (the ones before), `HOST.unreachable`
+(since when a
 host did not answer, and what was said). Losing the whole directory loses nothing: a refresh fills it again.
 """
 
@@ -18,7 +19,6 @@ from llmgw.errors import LlmgwError
 from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import Stored
 from llmgw.nodekit import contract
-
 
 
 def load(directory: Path, host: str) -> Stored:
@@ -48,30 +48,44 @@ def save(directory: Path, host: str, facts: contract.NodeFacts) -> None:
         write_atomically(newest, json.dumps(asdict(facts), indent=1, sort_keys=True) + "\n")
         (directory / f"{_file_name(host)}.unreachable").unlink(missing_ok=True)
     except OSError as error:
-        raise LlmgwError("facts-unwritable", f"facts cannot be kept: {error}", where=str(newest)) from error
+        raise _unwritable(newest, error) from error
 
 
 def mark_unreachable(directory: Path, host: str, now: float, reason: str) -> None:
-    """Remember that a host does not answer; the time of the first failure stays until it answers again."""
+    """Remember that a host does not answer; the time of the first failure stays until it answers again.
+
+    Raises LlmgwError `facts-unwritable`.
+    """
     path = directory / f"{_file_name(host)}.unreachable"
-    if _unreachable(path)[0] is None:
+    if _unreachable(path)[0] is not None:
+        return
+    try:
         directory.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps({"since": now, "reason": reason}) + "\n")
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file so that every reader sees the old or the new text, never a part, whatever is killed when."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        temporary.chmod(0o644)
+        temporary.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+
+
+def _unwritable(path: Path, error: OSError) -> LlmgwError:
+    reason = (error.strerror or type(error).__name__).lower()
+    fix = "let the user who runs Ansible write there, or name another cache with --facts"
+    return LlmgwError("facts-unwritable", f"facts cannot be kept: {reason}", where=str(path), fix=fix)
 
 
 def _link_over(source: Path, target: Path) -> None:
@@ -79,7 +93,7 @@ def _link_over(source: Path, target: Path) -> None:
     link = target.with_name(f".{target.name}.{os.getpid()}")
     link.unlink(missing_ok=True)
     os.link(source, link)
-    os.replace(link, target)
+    link.replace(target)
 
 
 def _read(path: Path) -> contract.NodeFacts | None:
@@ -88,7 +102,9 @@ def _read(path: Path) -> contract.NodeFacts | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise LlmgwError("facts-broken", f"the facts cannot be read: {error.strerror}", where=str(path), fix=_FIX) from error
+        raise LlmgwError(
+            "facts-broken", f"the facts cannot be read: {error.strerror}", where=str(path), fix=_FIX
+        ) from error
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -44,6 +44,7 @@ class Prober:
         self._wanted: dict[LiveEndpoint, asyncio.Event] = {}
         self._first: set[LiveEndpoint] = set()
         self._all_seen = asyncio.Event()
+        self._all_seen.set()
         self._gate = asyncio.Semaphore(MOST_AT_ONCE)
 
     def sync(self) -> None:
@@ -52,12 +53,12 @@ class Prober:
         for endpoint in self._tasks.keys() - current:
             self._tasks.pop(endpoint).cancel()
             self._wanted.pop(endpoint)
-            self._first.discard(endpoint)
+            self._note_first(endpoint)
         for endpoint in current - self._tasks.keys():
             self._first.add(endpoint)
+            self._all_seen.clear()
             self._wanted[endpoint] = asyncio.Event()
             self._tasks[endpoint] = asyncio.create_task(self._watch(endpoint, self._wanted[endpoint]))
-        self._note_first(None)
 
     def wake(self, endpoint: LiveEndpoint) -> None:
         """Probes it now."""
@@ -110,9 +111,8 @@ class Prober:
             health = endpoint.health
             log.info("endpoint state", endpoint=endpoint.spec.id, state=health.state.value, detail=health.detail)
 
-    def _note_first(self, endpoint: LiveEndpoint | None) -> None:
-        if endpoint is not None:
-            self._first.discard(endpoint)
+    def _note_first(self, endpoint: LiveEndpoint) -> None:
+        self._first.discard(endpoint)
         if not self._first:
             self._all_seen.set()
 
@@ -195,11 +195,11 @@ class _Questions:
         self._answered_at = asyncio.get_running_loop().time()
 
     def on_idle_lost(self, connection: Connection) -> None:
-        """The engine closed it, so it may have died; one that does so after every answer is not asked without end."""
+        """The engine closed it, so it may have died: ask soon; but not at once, as some close after every answer."""
         if connection is self._connection:
             self._connection = None
-            if asyncio.get_running_loop().time() - self._answered_at > SHORTEST_PAUSE_S:
-                self._on_gone()
+            loop = asyncio.get_running_loop()
+            loop.call_at(max(loop.time(), self._answered_at + SHORTEST_PAUSE_S), self._on_gone)
 
     def close(self) -> None:
         """Closes the kept connection."""

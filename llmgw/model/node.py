@@ -19,7 +19,9 @@ class NodeState(enum.Enum):
     UNSEEN = "unseen"
     """No usable facts at all: what runs there is unknown."""
     FROZEN = "frozen"
-    """Left alone in this run: outside its limit, or mass loss froze the fleet. What runs there counts, nothing changes."""
+    """Left alone in this run: outside its limit, or mass loss froze the fleet. What runs there counts, nothing
+    changes.
+    """
     LOST = "lost"
 
 
@@ -46,6 +48,17 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Host variables that shape the units of a node; the defaults are those of the roles."""
+
+    scope: str = "system"
+    state_dir: str = "/var/lib/llmgw"
+    engine_user: str | None = "llmgw"
+    engine_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    model_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One inventory host of the group `fleet`, with the facts it last reported (None: never, or unreadable)."""
 
@@ -60,18 +73,7 @@ class Node:
     devices: tuple[Device, ...] | None = None
     """None when the cards are unknown; an empty tuple when the node has none."""
     findings: tuple[contract.Finding, ...] = ()
-    settings: NodeSettings = field(default_factory=lambda: NodeSettings())
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSettings:
-    """Host variables that shape the units of a node; the defaults are those of the roles."""
-
-    scope: str = "system"
-    state_dir: str = "/var/lib/llmgw"
-    engine_user: str | None = "llmgw"
-    engine_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    model_dirs: tuple[str, ...] = ()
+    settings: NodeSettings = field(default_factory=NodeSettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ class Assignment:
 class Rejection:
     """Why one profile of a service cannot go to one node: the constraint and by how much it failed.
 
-    `constraint` is a stable name (see `llmgw.placement.feasibility`); `has` and `needs` are None where there is no amount.
+    `constraint` is a stable name (see `llmgw.placement.feasibility`); `has` and `needs` are None where there is no
+    amount.
     """
 
     service: ServiceName

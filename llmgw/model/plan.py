@@ -59,7 +59,9 @@ class StopMembers:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Give every gateway these routes, then wait until `drain` endpoints have nothing in flight or the deadline passes (G6b)."""
+    """Give every gateway these routes, then wait until `drain` endpoints have nothing in flight or the deadline passes
+    (G6b).
+    """
 
     routes: RouteTable
     drain: tuple[EndpointId, ...] = ()

@@ -30,7 +30,9 @@ class Endpoint:
     process_digest: str | None = None
     """Changes when the replica restarts as something else: caches about the endpoint start anew."""
     api_key_env: str | None = None
-    """Name of the variable in the gateway's environment that holds the engine's key; the key itself is never here (R10)."""
+    """Name of the variable in the gateway's environment that holds the engine's key; the key itself is never here
+    (R10).
+    """
     device_class: str | None = None
     devices: int | None = None
     max_model_len: int | None = None
@@ -63,7 +65,8 @@ class RouteTable:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The one file that a gateway host holds. `fleet`, `plan` and `findings` are JSON documents for metrics, API and console.
+    """The one file that a gateway host holds. `fleet`, `plan` and `findings` are JSON documents for metrics, API and
+    console.
 
     `routes_digest` covers `routes` alone; `generation` grows with it and never falls (R11).
     """

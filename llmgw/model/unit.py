@@ -24,7 +24,9 @@ class Readiness:
     start_timeout_s: int = 60
     ready_timeout_s: int = 600
     listens_while_loading: bool = False
-    """The port opens before the weights are loaded, so that a port still closed after `start_timeout_s` is a failure."""
+    """The port opens before the weights are loaded, so that a port still closed after `start_timeout_s` is a
+    failure.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assignment: what runs and still fits stays, the rest gets the best feasible place (P8). Deterministic, whatever the order of input.
+"""Assignment: what runs and still fits stays, the rest gets the best feasible place (P8). Deterministic, whatever the
+order of input.
 
-Cost: kept replicas are O(replicas); every new or displaced one looks at every node once, and at all its constraints only where it
+Cost: kept replicas are O(replicas); every new or displaced one looks at every node once, and at all its constraints
+only where it
 finds no place at all.
 """
 
@@ -26,7 +28,8 @@ from llmgw.placement.select import Selection, select
 class Outcome:
     """A placement and what it means for the instances that run.
 
-    `displaced`: instances that are replaced elsewhere, with the reason; `surplus`: instances nobody wants, with the reason.
+    `displaced`: instances that are replaced elsewhere, with the reason; `surplus`: instances nobody wants, with the
+    reason.
     """
 
     placement: Placement
@@ -60,7 +63,10 @@ def place(catalog: Catalog, fleet: FleetSnapshot) -> Outcome:
 
 def _held(hidden: Sequence[NodeName]) -> str:
     names = ", ".join(hidden)
-    return f"it may run on {names}, whose facts are unreadable; run `llmgw facts refresh`, or set llmgw_lost: true if the node is gone"
+    return (
+        f"it may run on {names}, whose units cannot be seen; "
+        "run `llmgw facts refresh`, or set llmgw_lost: true if the node is gone"
+    )
 
 
 def _number(replica: ReplicaId) -> int:
@@ -89,9 +95,13 @@ class _Board:
         port = instance.unit.port if instance.unit.port is not None else ledger.free_port() or 0
         ledger.promise(service.name, profile, devices, port)
         self._count(service, instance.node)
-        return Assignment(instance.replica, service, profile, (Member(0, instance.node.name, devices, port),), kept=True)
+        return Assignment(
+            instance.replica, service, profile, (Member(0, instance.node.name, devices, port),), kept=True
+        )
 
-    def place(self, service: ServiceSpec, replica: ReplicaId, came_from: tuple[Instance, str] | None) -> Assignment | Unplaced:
+    def place(
+        self, service: ServiceSpec, replica: ReplicaId, came_from: tuple[Instance, str] | None
+    ) -> Assignment | Unplaced:
         """The best feasible node by the first profile that has one; the slot it came from is tried first (P8)."""
         home = came_from[0].node.name if came_from else None
         for profile in service.profiles:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hard constraints: one function each, answering with a rejection and by how much it failed (P1).
 
-All of them are admission-only: they keep new replicas away and move nothing (P1b). What evicts is in `instances.eviction`.
+All of them are admission-only: they keep new replicas away and move nothing (P1b). What evicts is in
+`instances.eviction`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ GB = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One replica's wish: a service by one of its profiles. `spread_limit`: most replicas of it in one spread domain."""
+    """One replica's wish: a service by one of its profiles. `spread_limit`: most replicas of it in one spread
+    domain.
+    """
 
     service: ServiceSpec
     profile: ProfileSpec
@@ -81,6 +84,10 @@ def node_usable(ask: Ask, ledger: Ledger) -> Rejection | None:
     }
     if node.state in reasons:
         return _no(ask, ledger, "node-state", f"{node.name} {reasons[node.state]}")
+    if node.facts is None or node.facts.units is None:
+        return _no(
+            ask, ledger, "node-state", f"{node.name} could not tell its units: see its findings in `llmgw facts show`"
+        )
     if node.drained:
         return _no(ask, ledger, "drain", f"{node.name} is drained")
     if node.cordoned:
@@ -99,13 +106,25 @@ def labels_match(ask: Ask, ledger: Ledger) -> Rejection | None:
 
 
 def engine_installed(ask: Ask, ledger: Ledger) -> Rejection | None:
-    """The engine is on the node and answers; a node that was never asked stays usable."""
+    """The engine is on the node and answers. A node that could not tell takes nothing new: its units would be written
+    for a guess.
+    Where there are no facts at all `node_usable` has said so.
+    """
     facts = ledger.node.facts
-    if facts is None or facts.engines is None or ask.profile.engine in ledger.node.settings.engine_commands:
+    if facts is None:
         return None
+    if facts.engines is None:
+        return _no(
+            ask,
+            ledger,
+            "engine",
+            f"{ledger.node.name} could not tell its engines: see its findings in `llmgw facts show`",
+        )
     found = [engine for engine in facts.engines if engine.kind == ask.profile.engine]
     if not found:
-        return _no(ask, ledger, "engine", f"{ask.profile.engine} is not installed (playbook llmgw.fleet.prepare installs it)")
+        return _no(
+            ask, ledger, "engine", f"{ask.profile.engine} is not installed (playbook llmgw.fleet.prepare installs it)"
+        )
     if all(engine.runnable is False for engine in found):
         return _no(ask, ledger, "engine", f"{ask.profile.engine} does not run: {found[0].reason or 'no reason given'}")
     return None

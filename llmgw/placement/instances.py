@@ -30,7 +30,9 @@ class Instance:
 
 
 def instances_of(fleet: FleetSnapshot) -> tuple[Instance, ...]:
-    """Every leader unit of every node with facts, sorted by replica and node. Units that name no replica are not listed."""
+    """Every leader unit of every node with facts, sorted by replica and node. Units that name no replica are not
+    listed.
+    """
     found = [instance for node in fleet.nodes for instance in _of_node(node)]
     return tuple(sorted(found, key=lambda instance: (instance.service, instance.number, instance.node.name)))
 
@@ -59,8 +61,10 @@ def eviction(instance: Instance) -> str | None:
 
 
 def preference(instance: Instance) -> tuple[bool, bool, int, bool, str]:
-    """Sort key: instances that should stay come first. Working before dead, the newer generation before the older (a node that
-    was away brings old ones back), uncordoned before cordoned; the name decides the rest."""
+    """Sort key: instances that should stay come first. Working before dead, the newer generation before the older (a
+    node that
+    was away brings old ones back), uncordoned before cordoned; the name decides the rest.
+    """
     generation = instance.unit.generation
     return (
         not instance.working,
@@ -72,9 +76,13 @@ def preference(instance: Instance) -> tuple[bool, bool, int, bool, str]:
 
 
 def hidden_replicas(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
-    """Nodes that may run replicas we cannot see: they reported before, and nothing readable is left of it (P9)."""
-    return tuple(
-        node.name
-        for node in fleet.nodes
-        if node.state is NodeState.UNSEEN and any(finding.code == "facts-unreadable" for finding in node.findings)
-    )
+    """Nodes that may run replicas we cannot see (P9): their facts are unreadable, or llmgw was there before and their
+    units are.
+    """
+    return tuple(node.name for node in fleet.nodes if node.state is not NodeState.LOST and _hides(node))
+
+
+def _hides(node: Node) -> bool:
+    if node.facts is None:
+        return any(finding.code == "facts-unreadable" for finding in node.findings)
+    return node.facts.units is None and node.facts.generation is not None

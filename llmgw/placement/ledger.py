@@ -32,7 +32,9 @@ class Ledger:
 
     def free_devices(self, device_class: str) -> tuple[Device, ...]:
         """Devices of a class that nothing uses, blocks or holds memory on, in placement order."""
-        return tuple(device for device in self.node.devices or () if device.device_class == device_class and self._usable(device))
+        return tuple(
+            device for device in self.node.devices or () if device.device_class == device_class and self._usable(device)
+        )
 
     def _usable(self, device: Device) -> bool:
         foreign = device.foreign_used_mib or 0
@@ -48,7 +50,9 @@ class Ledger:
         system = self.node.facts.system if self.node.facts else None
         listening = set(system.listening_ports or ()) if system else set()
         low, high = self._ports
-        return next((port for port in range(low, high + 1) if port not in self._used_ports and port not in listening), None)
+        return next(
+            (port for port in range(low, high + 1) if port not in self._used_ports and port not in listening), None
+        )
 
     def reserve_ports(self, ports: Iterable[int]) -> None:
         """Ports that units hold already, or that leave only while this plan is carried out."""

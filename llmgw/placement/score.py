@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good a feasible place is: terms in [0, 1] with weights as data. Preferences only; what must hold is in `feasibility`."""
+"""How good a feasible place is: terms in [0, 1] with weights as data. Preferences only; what must hold is in
+`feasibility`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,10 @@ WEIGHTS = {
     "packed": 2.0,
     "idle": 1.0,
 }
-"""`class`: the profile's earlier device class. `apart`: few replicas of the same service here. `weights-here`: the weights are on the
-node or on a filer it mounts (P3). `packed`: few devices stay free beside it, so that whole nodes stay whole (P10). `idle`: few
+"""`class`: the profile's earlier device class. `apart`: few replicas of the same service here. `weights-here`: the
+weights are on the
+node or on a filer it mounts (P3). `packed`: few devices stay free beside it, so that whole nodes stay whole (P10).
+`idle`: few
 replicas of any kind."""
 
 
@@ -37,7 +41,9 @@ def total(terms: tuple[ScoreTerm, ...]) -> float:
 
 
 def has_weights(ask: Ask, ledger: Ledger) -> bool:
-    """Whether complete weights of the model were seen on the node. A node that never looked ranks like one that has none (D12)."""
+    """Whether complete weights of the model were seen on the node. A node that never looked ranks like one that has
+    none (D12).
+    """
     model = ask.profile.model
     names = {name for name in (model.hf_id, model.path) if name}
     if not names:
@@ -45,7 +51,9 @@ def has_weights(ask: Ask, ledger: Ledger) -> bool:
     seen = (ledger.node.facts.weights or ()) if ledger.node.facts else ()
     return any(
         weights.complete is not False
-        and (weights.model in names or weights.path in names or any(weights.path.endswith(f"/{name}") for name in names))
+        and (
+            weights.model in names or weights.path in names or any(weights.path.endswith(f"/{name}") for name in names)
+        )
         for weights in seen
     )
 

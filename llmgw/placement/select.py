@@ -14,7 +14,9 @@ from llmgw.placement.instances import Instance, eviction, preference
 
 @dataclass(slots=True)
 class Selection:
-    """The instances sorted into what happens to them; `wanted` are the (service, number) to place, higher priority first."""
+    """The instances sorted into what happens to them; `wanted` are the (service, number) to place, higher priority
+    first.
+    """
 
     kept: list[tuple[ServiceSpec, Instance, ProfileSpec]] = field(default_factory=list)
     wanted: list[tuple[ServiceSpec, int]] = field(default_factory=list)
@@ -26,13 +28,14 @@ class Selection:
 def select(catalog: Catalog, instances: Sequence[Instance]) -> Selection:
     """Sort every instance by what the catalog wants of it."""
     selection = Selection(seen=tuple(instances))
-    surplus: list[tuple[Instance, str]] = []
-    known = {service.name: service for service in catalog.services}
+    by_service: dict[str, list[Instance]] = {}
     for instance in instances:
-        if instance.service not in known:
-            surplus.append((instance, f"the catalog has no service {instance.service}"))
+        by_service.setdefault(instance.service, []).append(instance)
+    surplus: list[tuple[Instance, str]] = []
     for service in sorted(catalog.services, key=lambda one: (-one.priority, one.name)):
-        _select_service(service, [one for one in instances if one.service == service.name], selection, surplus)
+        _select_service(service, by_service.pop(service.name, ()), selection, surplus)
+    orphans = [instance for name in sorted(by_service) for instance in by_service[name]]
+    surplus += [(instance, f"the catalog has no service {instance.service}") for instance in orphans]
     selection.surplus = tuple(surplus)
     return selection
 
@@ -44,20 +47,24 @@ def _select_service(
     leavers: dict[int, tuple[Instance, str]] = {}
     for instance in sorted(instances, key=lambda one: (one.number, preference(one))):
         reason = eviction(instance)
-        if reason is not None:
-            leavers.setdefault(instance.number, (instance, reason))
+        if reason is not None and instance.number not in leavers:
+            leavers[instance.number] = (instance, reason)
+        elif reason is not None:
+            surplus.append((instance, reason))
         elif instance.number in stayers:
             other = stayers[instance.number]
             surplus.append((instance, f"{instance.replica} runs on {other.node.name} too, and newer there"))
         else:
             stayers[instance.number] = instance
     order = sorted(stayers, key=lambda number: _stay_key(stayers[number]))
-    for number in order[service.replicas :]:
-        surplus.append((stayers.pop(number), f"the catalog asks for {service.replicas} of {service.name}"))
+    too_many = f"the catalog asks for {service.replicas} of {service.name}"
+    surplus += [(stayers.pop(number), too_many) for number in order[service.replicas :]]
     for number, (instance, reason) in leavers.items():
         if number in stayers:
             surplus.append((instance, f"{reason}; {instance.replica} runs on {stayers[number].node.name}"))
-    _fill(service, stayers, {number: one for number, one in leavers.items() if number not in stayers}, selection, surplus)
+    _fill(
+        service, stayers, {number: one for number, one in leavers.items() if number not in stayers}, selection, surplus
+    )
 
 
 def _fill(
@@ -88,12 +95,16 @@ def _fill(
 
 
 def _stay_key(instance: Instance) -> tuple[bool, bool, bool, int]:
-    """Instances that stay first when there are too many: those that answer, work and are not cordoned; then the lower number."""
+    """Instances that stay first when there are too many: those that answer, work and are not cordoned; then the lower
+    number.
+    """
     return (instance.node.state is not NodeState.OK, not instance.working, instance.node.cordoned, instance.number)
 
 
 def _profile(service: ServiceSpec, instance: Instance) -> ProfileSpec | None:
-    """The profile an instance stays under: its own if the catalog still has it and it fits the devices it holds, else the first that fits."""
+    """The profile an instance stays under: its own if the catalog still has it and it fits the devices it holds, else
+    the first that fits.
+    """
     named = [profile for profile in service.profiles if profile.name == instance.unit.profile]
     return next((profile for profile in (*named, *service.profiles) if _fits(profile, instance)), None)
 

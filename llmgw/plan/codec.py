@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from llmgw.fleet.devices import devices_of
 from llmgw.fleet.hosts import Host, Stored
 from llmgw.model.ids import Digest
 from llmgw.model.plan import Plan, PlanInputs
@@ -36,25 +37,29 @@ def plan_summary(plan: Plan) -> dict[str, Any]:
 
 
 def plan_inputs(catalog_digest: str, hosts: tuple[Host, ...], stored: Mapping[str, Stored]) -> PlanInputs:
-    """The digests by which a saved plan is known to be still true. Facts count by what placement reads of them, not by their age."""
-    facts = {
-        name: Digest(unitfile.digest(_steady(one)))
-        for name, one in sorted(stored.items())
-    }
+    """The digests by which a saved plan is known to be still true. Facts count by what placement reads of them, not by
+    their age.
+    """
+    facts = {name: Digest(unitfile.digest(_steady(one))) for name, one in sorted(stored.items())}
     inventory = [[host.name, host.node, host.gateway, host.variables] for host in hosts]
     return PlanInputs(Digest(catalog_digest), Digest(unitfile.digest(inventory)), facts)
 
 
 def _steady(stored: Stored) -> Any:
-    """The facts without what changes from one look to the next."""
+    """What is known of a host without what changes from one look to the next."""
     if stored.facts is None:
-        return None
+        return {"answers": stored.unreachable_since is None}
     facts = asdict(stored.facts)
     units = facts.get("units") or ()
     return {
-        "gpus": [[gpu["uuid"], gpu["device_class"], gpu["mig_mode"]] for gpu in facts.get("gpus") or ()],
+        "answers": stored.unreachable_since is None,
+        "devices": [[device.uuid, device.device_class] for device in devices_of(stored.facts) or ()],
+        "memory": (facts.get("memory") or {}).get("total_bytes"),
+        "kept_away": [facts.get("cordoned"), facts.get("drained")],
         "engines": facts.get("engines"),
-        "units": [[unit["name"], unit["actual_text_digest"], unit["running_digest"], unit["active_state"]] for unit in units],
+        "units": [
+            [unit["name"], unit["actual_text_digest"], unit["running_digest"], unit["active_state"]] for unit in units
+        ],
         "boot_id": (facts.get("system") or {}).get("boot_id"),
         "blocked": [finding["subject"] for finding in facts["findings"] if finding["severity"] == "block"],
     }

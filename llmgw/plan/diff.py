@@ -26,7 +26,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One action with the units it writes and removes; `instance` is what it replaces or stops, `running` whether its units run now."""
+    """One action with the units it writes and removes; `instance` is what it replaces or stops, `running` whether its
+    units run now.
+    """
 
     action: Action
     assignment: Assignment | None = None
@@ -36,10 +38,13 @@ class Change:
     running: bool = False
 
 
-def changes_of(outcome: Outcome, units: Mapping[ReplicaId, tuple[UnitFile, ...]], fleet: FleetSnapshot) -> tuple[Change, ...]:
+def changes_of(
+    outcome: Outcome, units: Mapping[ReplicaId, tuple[UnitFile, ...]], fleet: FleetSnapshot
+) -> tuple[Change, ...]:
     """What happens to every replica, in the order of the placement, then what stops, by replica and node.
 
-    `units` holds the rendered units of every assignment on nodes that may be touched; an assignment without any is kept as it is.
+    `units` holds the rendered units of every assignment on nodes that may be touched; an assignment without any is
+    kept as it is.
     """
     nodes = {node.name: node for node in fleet.nodes}
     changes = [_of_assignment(one, units.get(one.replica, ()), outcome, nodes) for one in outcome.placement.assignments]
@@ -136,8 +141,14 @@ def _why(observed: contract.ObservedUnit, unit: UnitFile) -> Iterable[str]:
         yield "it runs something older than its unit file" if same else "what it is started with changes"
     if observed.edited:
         yield "its unit was edited by hand"
+    elif observed.actual_text_digest is None:
+        yield "its unit file is missing"
     elif observed.actual_text_digest != unit.text_digest and observed.process_digest == unit.process_digest:
         yield "only the text of its unit changes, it goes on running"
+    elif observed.needs_reload:
+        yield "systemd has not read its unit since it was written"
+    elif observed.enabled is False:
+        yield "its unit is not enabled: it would not start with the machine"
 
 
 def _device_names(assignment: Assignment, nodes: Mapping[NodeName, Node]) -> Iterable[str]:

@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order in which a plan is carried out: waves of steps that never take away more than a rollout allows (R4).
 
-First what nobody wants goes (routes first, then a drain, then the stop), then new and moved replicas come, then replicas change in
+First what nobody wants goes (routes first, then a drain, then the stop), then new and moved replicas come, then
+replicas change in
 place, at most `max_unavailable` of a service at a time. Every wave ends with routes that name exactly what serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 
-from llmgw.model.ids import EndpointId
+from llmgw.model.ids import EndpointId, ReplicaId
 from llmgw.model.plan import ActionKind, Publish, StartMembers, Step, StopMembers, Wave
 from llmgw.model.replica import Catalog
 from llmgw.model.unit import UnitFile
 from llmgw.plan.diff import Change
 from llmgw.routes.build import Serving, build_routes, endpoint_id
+
+DRAIN_DEFAULT_S = 60
+"""Drain deadline of a replica whose service the catalog no longer has."""
+_NAMED = 6
+"""Replicas that a wave's title names."""
 
 
 class Order:
@@ -35,7 +41,7 @@ class Order:
         steps = [*self._without(gone, changes), StopMembers(removes)]
         self.waves.append(Wave(f"stop {_names(changes)}", tuple(steps)))
 
-    def start(self, changes: Sequence[Change], arrivals: dict[str, Serving]) -> None:
+    def start(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         """A wave that starts new and moved replicas, routes to them, then drains and removes the ones they replace."""
         if not changes:
             return
@@ -51,7 +57,7 @@ class Order:
             steps.append(StopMembers(removes))
         self.waves.append(Wave(f"start {_names(changes)}", tuple(steps)))
 
-    def update(self, changes: Sequence[Change], arrivals: dict[str, Serving]) -> None:
+    def update(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         """Waves that restart replicas in place. Dead ones come first, all together: they take nothing away."""
         dead = [change for change in changes if not change.running]
         alive = [change for change in changes if change.running]
@@ -82,7 +88,9 @@ class Order:
         return Publish(build_routes(self._catalog, self._serving.values(), frozenset(ids)), ids, drain_s if ids else 0)
 
     def _without(self, ids: Iterable[EndpointId], changes: Sequence[Change]) -> list[Step]:
-        """One step that names endpoints no more and waits for what they have in flight; none when none of them was named."""
+        """One step that names endpoints no more and waits for what they have in flight; none when none of them was
+        named.
+        """
         named = sorted(set(ids) & set(self._serving))
         for name in named:
             del self._serving[name]
@@ -102,18 +110,16 @@ def _units(changes: Iterable[Change]) -> tuple[UnitFile, ...]:
 
 def _names(changes: Sequence[Change]) -> str:
     names = sorted({change.action.replica for change in changes})
-    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+    return ", ".join(names) if len(names) <= _NAMED else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
 
 
 def _drain_s(change: Change, catalog: Catalog | None = None) -> int:
     if change.assignment is not None:
         return change.assignment.service.drain_timeout_s
     services = catalog.services if catalog else ()
-    return next((service.drain_timeout_s for service in services if service.name == change.action.service), DRAIN_DEFAULT_S)
-
-
-DRAIN_DEFAULT_S = 60
-"""Drain deadline of a replica whose service the catalog no longer has."""
+    return next(
+        (service.drain_timeout_s for service in services if service.name == change.action.service), DRAIN_DEFAULT_S
+    )
 
 
 def _batches(changes: Sequence[Change]) -> list[list[Change]]:
@@ -127,4 +133,3 @@ def _batches(changes: Sequence[Change]) -> list[list[Change]]:
         batches[-1].append(change)
     rows = zip_longest(*(by_service[name] for name in sorted(by_service)), fillvalue=[])
     return [[change for batch in row for change in batch] for row in rows]
-

@@ -32,7 +32,9 @@ _NODES_SHOWN = 8
 
 
 def plan_lines(plan: Plan, *, every_action: bool = False) -> list[str]:
-    """The plan as lines: actions that change something (with `every_action` the others too), problems, then a summary."""
+    """The plan as lines: actions that change something (with `every_action` the others too), problems, then a
+    summary.
+    """
     return list(_lines(plan, every_action=every_action))
 
 
@@ -81,7 +83,9 @@ def _unplaced(unplaced: Unplaced) -> Iterator[str]:
         return
     yield f"! {unplaced.replica} cannot be placed:"
     for message, nodes in _grouped(unplaced.rejections):
-        shown = ", ".join(nodes[:_NODES_SHOWN]) + (f" and {len(nodes) - _NODES_SHOWN} more" if len(nodes) > _NODES_SHOWN else "")
+        shown = ", ".join(nodes[:_NODES_SHOWN]) + (
+            f" and {len(nodes) - _NODES_SHOWN} more" if len(nodes) > _NODES_SHOWN else ""
+        )
         yield f"    {shown}: {message}"
     if not unplaced.rejections:
         yield "    the inventory's group `fleet` has no nodes"
@@ -106,7 +110,8 @@ def _wave(number: int, wave: Wave) -> Iterator[str]:
     yield f"{number}. {wave.title}"
     for step in wave.steps:
         if isinstance(step, StartMembers):
-            yield f"   start {len(step.units)} units on {len({unit.node for unit in step.units})} nodes, wait until ready"
+            nodes = {unit.node for unit in step.units}
+            yield f"   start {len(step.units)} units on {len(nodes)} nodes, wait until ready"
         elif isinstance(step, Publish):
             endpoints = sum(len(route.endpoints) for route in step.routes.routes)
             drain = f", drain {', '.join(step.drain)} (up to {step.drain_timeout_s} s)" if step.drain else ""

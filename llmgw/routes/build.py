@@ -33,7 +33,9 @@ def endpoint_id(replica: str, node: str) -> EndpointId:
     return EndpointId(f"{replica}@{node}")
 
 
-def build_routes(catalog: Catalog, serving: Iterable[Serving], draining: frozenset[EndpointId] = frozenset()) -> RouteTable:
+def build_routes(
+    catalog: Catalog, serving: Iterable[Serving], draining: frozenset[EndpointId] = frozenset()
+) -> RouteTable:
     """The route table that names every serving replica once, sorted; those in `draining` get no new requests.
 
     Replicas of services that the catalog no longer has are routed nowhere.

@@ -29,7 +29,8 @@ def dump_bundle(bundle: Bundle) -> str:
 def load_bundle(data: bytes, path: str = "bundle.json") -> Bundle:
     """The bundle in `data`.
 
-    Raises LlmgwError: `bundle-broken` when it is not whole or not of this shape, `bundle-format` when a newer llmgw wrote it.
+    Raises LlmgwError: `bundle-broken` when it is not whole or not of this shape, `bundle-format` when a newer llmgw
+    wrote it.
     """
     try:
         document: Any = json.loads(data)
@@ -48,7 +49,9 @@ def load_bundle(data: bytes, path: str = "bundle.json") -> Bundle:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the top"
-        raise LlmgwError("bundle-broken", f"the bundle is wrong at {place}: {first['msg']}", where=path, fix=_FIX) from error
+        raise LlmgwError(
+            "bundle-broken", f"the bundle is wrong at {place}: {first['msg']}", where=path, fix=_FIX
+        ) from error
 
 
 _FIX = "run `llmgw apply` again: it writes the bundle anew; until then the gateway serves by the last good one"

@@ -1,16 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""systemd's quoting rules: any text becomes exactly one word of a command line or one variable (systemd.syntax(7), systemd.service(5))."""
+"""systemd's quoting rules: any text becomes exactly one word of a command line or one variable (systemd.syntax(7),
+systemd.service(5)).
+"""
 
 from __future__ import annotations
 
 from llmgw.errors import LlmgwError
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@^")
+_NEVER_IN_A_PATH = frozenset("\"'\\\x7f")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
+def program(path: str) -> str:
+    """The program of ExecStart=, an absolute path. `$` is doubled in arguments only: in a path systemd takes it as it
+    is.
+
+    Raises LlmgwError `unit-text` for what no quoting brings past systemd there.
+    """
+    if not path.startswith("/") or any(character in _NEVER_IN_A_PATH or character < " " for character in path):
+        raise LlmgwError(
+            "unit-text",
+            f"systemd cannot start {path!r}: a program is an absolute path without quotes, backslashes and control characters",
+            fix="install it at another path, or name another one in llmgw_engine_commands",
+        )
+    return _quoted(path.replace("%", "%%"), path)
+
+
 def word(text: str) -> str:
-    """One argument of ExecStart=: `%` and `$` are doubled, blanks, quotes and control characters are quoted and escaped."""
+    """One argument of ExecStart=: `%` and `$` are doubled, blanks, quotes and control characters are quoted and
+    escaped.
+    """
     return _quoted(text.replace("%", "%%").replace("$", "$$"), text)
 
 
@@ -21,15 +41,23 @@ def variable(name: str, value: str) -> str:
 
 def line(text: str) -> str:
     """Text for a one-line setting such as Description=: `%` doubled, control characters as blanks."""
-    return "".join(character if character >= " " else " " for character in text).replace("%", "%%").strip()
+    return "".join(max(character, " ") for character in text).replace("%", "%%").strip()
 
 
 def _quoted(escaped: str, original: str) -> str:
-    if "\0" in original:
-        raise LlmgwError("unit-text", f"{original!r} holds a NUL character, which no command line can carry", fix="remove it")
+    bad = next((character for character in original if not _carried(character)), None)
+    if bad is not None:
+        why = f"{original!r} holds U+{ord(bad):04X}, which systemd takes in no unit"
+        raise LlmgwError("unit-text", why, fix="remove that character")
     if escaped and all(character in _PLAIN or character in "%$" for character in escaped):
         return escaped
     return '"' + "".join(map(_escape, escaped)) + '"'
+
+
+def _carried(character: str) -> bool:
+    """Whether systemd reads the character: it drops lines with NUL, surrogates and Unicode's noncharacters."""
+    code = ord(character)
+    return code != 0 and not 0xD800 <= code <= 0xDFFF and not 0xFDD0 <= code <= 0xFDEF and code & 0xFFFE != 0xFFFE
 
 
 def _escape(character: str) -> str:

@@ -82,7 +82,9 @@ def _started_with(launch: Launch, member: Member, node: Node, version: str | Non
 
 
 def _version(assignment: Assignment, node: Node, name: UnitName) -> str | None:
-    """The engine's version on the node; when it cannot be told now, the one the unit was written for, so that nothing restarts for it."""
+    """The engine's version on the node; when it cannot be told now, the one the unit was written for, so that nothing
+    restarts for it.
+    """
     if node.facts is None:
         return None
     engine = engine_of(assignment.profile.engine)
@@ -112,10 +114,10 @@ def _body(assignment: Assignment, node: Node, launch: Launch, process: Digest, n
         "",
         "[Service]",
         "Type=exec",
-        "ExecStart=" + " ".join(quoting.word(argument) for argument in launch.argv),
+        "ExecStart=" + " ".join((quoting.program(launch.argv[0]), *map(quoting.word, launch.argv[1:]))),
         "Environment=" + quoting.variable(unitfile.DIGEST_VARIABLE, process),
         *("Environment=" + quoting.variable(key, launch.env[key]) for key in sorted(launch.env)),
-        *([f"User={node.settings.engine_user}"] if system and node.settings.engine_user else []),
+        *([f"User={quoting.line(node.settings.engine_user)}"] if system and node.settings.engine_user else []),
         "KillMode=mixed",
         f"TimeoutStopSec={launch.stop_timeout_s + STOP_MARGIN_S}",
         "Restart=on-failure",

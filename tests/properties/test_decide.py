@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from llmgw.decide import decide
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.plan import ActionKind
-from llmgw.placement import feasibility, instances, ledger
-from llmgw.plan import order
+from llmgw.placement import assign, feasibility, instances, ledger, select
+from llmgw.plan import diff, order
 from tests.properties.cases import Case, cases
 from tests.support.world import World
 
@@ -68,7 +68,9 @@ def the_catalog_gets_what_it_asks_for_or_a_reason_on_every_node(case: Case) -> N
         for one in missing:
             told = {(rejection.node, rejection.profile) for rejection in one.rejections}
             assert told == set(
-                itertools.product((node.name for node in case.fleet.nodes), (profile.name for profile in service.profiles))
+                itertools.product(
+                    (node.name for node in case.fleet.nodes), (profile.name for profile in service.profiles)
+                )
             )
 
 
@@ -99,7 +101,9 @@ def a_node_that_returns_moves_nothing_back(case: Case) -> None:
 
 
 def rollouts_keep_all_but_max_unavailable(case: Case) -> None:
-    """From the first publish on: routed replicas of a service that both catalogs want stay above the lower count less max_unavailable."""
+    """From the first publish on: routed replicas of a service that both catalogs want stay above the lower count less
+    max_unavailable.
+    """
     world = World(case.fleet)
     world.apply(case.first)
     started = {service.name: len(world.routed(service.name)) for service in case.first.services}
@@ -161,37 +165,29 @@ def _ignore_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def _first_node_wins(patch: pytest.MonkeyPatch) -> None:
-    from llmgw.placement import assign
-
     count = itertools.count()
     patch.setattr(assign, "total", lambda _terms: float(next(count)))
 
 
 def _always_restart(patch: pytest.MonkeyPatch) -> None:
-    from llmgw.plan import diff
-
-    patch.setattr(diff.unitchange, "change", lambda *_digests: "restarted")
+    patch.setattr(diff, "_kind", lambda *_unit: ActionKind.UPDATE)
 
 
 def _explain_the_first_node_only(patch: pytest.MonkeyPatch) -> None:
-    from llmgw.placement import assign
-
     whole = assign._Board._reasons
     patch.setattr(assign._Board, "_reasons", lambda self, service: itertools.islice(whole(self, service), 1))
 
 
 def _everything_moves(patch: pytest.MonkeyPatch) -> None:
-    from llmgw.placement import select
-
     def evict(instance: instances.Instance) -> str | None:
-        return "a whim" if instance.node.state is NodeState.OK and instance.number == 0 else instances.eviction(instance)
+        return (
+            "a whim" if instance.node.state is NodeState.OK and instance.number == 0 else instances.eviction(instance)
+        )
 
     patch.setattr(select, "eviction", evict)
 
 
 def _returned_ones_win(patch: pytest.MonkeyPatch) -> None:
-    from llmgw.placement import select
-
     patch.setattr(select, "preference", lambda instance: instance.unit.generation or 0)
 
 
@@ -209,7 +205,7 @@ def _stop_before_publishing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(order.Order, "stop", stop)
 
 
-DEFECTS = dict(
+DEFECTS: dict[Callable[[Case], None], Callable[[pytest.MonkeyPatch], None]] = dict(
     zip(
         PROPERTIES,
         [
@@ -241,5 +237,3 @@ def test_every_property_fails_on_its_seeded_defect(
 
     with pytest.raises(AssertionError):
         defective()
-
-

@@ -20,10 +20,14 @@ ENGINES = (
 
 
 def gpu(index: int, node: str, device_class: str = "h200-141g") -> contract.Gpu:
-    return contract.Gpu(index, f"GPU-{node}-{index}", device_class.upper(), device_class, memory_total_mib=143771, mig_mode=False)
+    return contract.Gpu(
+        index, f"GPU-{node}-{index}", device_class.upper(), device_class, memory_total_mib=143771, mig_mode=False
+    )
 
 
-def facts(node: str, gpus: int = 0, memory_gb: int | None = 64, device_class: str = "h200-141g", **more: Any) -> contract.NodeFacts:
+def facts(
+    node: str, gpus: int = 0, memory_gb: int | None = 64, device_class: str = "h200-141g", **more: Any
+) -> contract.NodeFacts:
     values: dict[str, Any] = {
         "collected_at": 1000.0,
         "system": contract.System(hostname=node, boot_id="b", journal=True, listening_ports=(22,)),
@@ -41,7 +45,15 @@ def node(name: str, gpus: int = 0, memory_gb: int | None = 64, **more: Any) -> N
     state = more.pop("state", NodeState.OK)
     flags = {key: more.pop(key) for key in ("cordoned", "drained") if key in more}
     known = facts(name, gpus, memory_gb, **more)
-    return Node(NodeName(name), f"10.0.0.{sum(map(ord, name)) % 250 + 1}", state, labels, facts=known, devices=devices_of(known), **flags)
+    return Node(
+        NodeName(name),
+        f"10.0.0.{sum(map(ord, name)) % 250 + 1}",
+        state,
+        labels,
+        facts=known,
+        devices=devices_of(known),
+        **flags,
+    )
 
 
 def with_facts(one: Node, known: contract.NodeFacts) -> Node:
@@ -57,13 +69,22 @@ def model(name: str = "smol") -> ModelSpec:
     return ModelSpec(ModelName(name), path=f"/srv/models/{name}.gguf")
 
 
-def profile(name: str = "cpu", engine: str = "sim", classes: tuple[str, ...] = (), gpus: int = 0, **more: Any) -> ProfileSpec:
+def profile(
+    name: str = "cpu", engine: str = "sim", classes: tuple[str, ...] = (), gpus: int = 0, **more: Any
+) -> ProfileSpec:
     return ProfileSpec(
-        ProfileName(name), EngineKind(engine), more.pop("model", model()), tuple(map(DeviceClass, classes)), gpus, **more
+        ProfileName(name),
+        EngineKind(engine),
+        more.pop("model", model()),
+        tuple(map(DeviceClass, classes)),
+        gpus,
+        **more,
     )
 
 
-def service(name: str = "chat", replicas: int = 2, profiles: tuple[ProfileSpec, ...] | None = None, **more: Any) -> ServiceSpec:
+def service(
+    name: str = "chat", replicas: int = 2, profiles: tuple[ProfileSpec, ...] | None = None, **more: Any
+) -> ServiceSpec:
     return ServiceSpec(ServiceName(name), more.pop("served_name", name), (), profiles or (profile(),), replicas, **more)
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A world of hosts in memory that carries out plans as the modules do: what it holds afterwards is seen as facts again.
 
-It stands in for hosts where thousands of plans are tried; the real modules on real hosts are tried in tests/systemd and tests/fleet.
+It stands in for hosts where thousands of plans are tried; the real modules on real hosts are tried in tests/systemd
+and tests/fleet.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ class World:
 
     def _set(self, name: str, units: tuple[contract.ObservedUnit, ...]) -> None:
         nodes = tuple(
-            with_facts(one, replace(one.facts, units=units)) if one.name == name and one.facts else one for one in self.fleet.nodes
+            with_facts(one, replace(one.facts, units=units)) if one.name == name and one.facts else one
+            for one in self.fleet.nodes
         )
         self.fleet = replace(self.fleet, nodes=nodes)
 

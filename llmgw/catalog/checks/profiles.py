@@ -92,7 +92,7 @@ def _balanced(profile: Profile) -> str:
 
 def _secrets(path: Path, profile: Profile) -> Iterator[Problem]:
     shown = "is shown in unit files, plans and process lists"
-    fix = "Remove it here; secrets reach a node from Ansible Vault."
+    fix = "Remove it: no secret belongs in a catalog."
     for name in profile.env:
         at = (*path, "env", name)
         if _RESERVED_VARIABLE.fullmatch(name):

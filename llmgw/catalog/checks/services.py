@@ -30,12 +30,15 @@ def check_services(document: Document) -> Iterator[Problem]:
 
 
 def _collisions(document: Document) -> Iterator[Problem]:
+    told: set[Path] = set()
     taken: dict[str, tuple[str, Path, tuple[Path, ...]]] = {}
     for service in sorted(document.services):
         for name, path, through in _names(document, service):
             owner, first, also = taken.setdefault(name, (service, path, through))
-            if owner == service:
+            # An alias of a model collides once, however many services it reaches.
+            if owner == service or path in told:
                 continue
+            told.add(path)
             why = f"clients that ask for `{name}` would reach both the service `{owner}` and the service `{service}`"
             fix = "Give one of them another `served_name` or alias."
             if path[0] == "models" or first[0] == "models":

@@ -25,7 +25,6 @@ CGROUPS = Path("/sys/fs/cgroup")
 DISKS = Path("/run/lab")
 NETWORKS = Path("/run/netns")
 BRIDGE = "lab0"
-PREFIX = "10.77.0"
 CONTROLLER = "controller"
 NSPAWN_REBOOT = 133  # what systemd-nspawn --keep-unit exits with when its guest asks for a reboot
 GUEST_REBOOT = signal.SIGRTMIN + 5  # systemd(1): starts reboot.target
@@ -38,15 +37,16 @@ class Description:
 
     lab: str
     state: str
-    layers: tuple[str, ...]
+    layers: list[str]
     authorized_key: str
-    hosts: tuple[tuple[str, str], ...]  # (name, address)
+    controller: str  # its address in the lab's network
+    hosts: dict[str, str]  # name -> address
 
 
 class Holder:
     def __init__(self, described: Description) -> None:
         self.described = described
-        self.addresses = dict(described.hosts)
+        self.addresses = described.hosts
         self.cgroup = CGROUPS / f"llmgw-lab-{described.lab}"
         self.powered: dict[int, str] = {}  # PID of a systemd-nspawn -> host
         self.boots = dict.fromkeys(self.addresses, 0)
@@ -69,7 +69,7 @@ class Holder:
         _ip(
             "link set lo up",
             f"link add {BRIDGE} type bridge",
-            f"address add {PREFIX}.1/24 dev {BRIDGE}",
+            f"address add {self.described.controller}/24 dev {BRIDGE}",
             f"link set {BRIDGE} up",
         )
         for name in self.addresses:
@@ -83,9 +83,9 @@ class Holder:
         (etc / "ssh").mkdir(parents=True)
         for folder in ("work", "root"):
             (disk / folder).mkdir()
-        names = [f"{address} {other}" for other, address in self.addresses.items()]
+        known = {"localhost": "127.0.0.1", CONTROLLER: self.described.controller, **self.addresses}
         (etc / "hostname").write_text(f"{name}\n")
-        (etc / "hosts").write_text("\n".join(["127.0.0.1 localhost", f"{PREFIX}.1 {CONTROLLER}", *names, ""]))
+        (etc / "hosts").write_text("".join(f"{address} {other}\n" for other, address in known.items()))
         (etc / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
         (etc / "ssh/lab_authorized_keys").write_text(self.described.authorized_key)
         layers = f"lowerdir={':'.join(self.described.layers)},upperdir={disk / 'upper'},workdir={disk / 'work'}"
@@ -242,6 +242,7 @@ def _run(*command: str, script: str = "") -> None:
 
 
 def main() -> None:
+    os.umask(0o022)  # the hosts' plain users read what is made here
     holder = Holder(Description(**json.loads(sys.argv[1])))
     try:
         holder.prepare()

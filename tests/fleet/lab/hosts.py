@@ -30,8 +30,9 @@ from tests.fleet.lab.holding import Holding
 from tests.fleet.lab.inventory import SSH_OPTIONS, document
 from tests.fleet.lab.waiting import wait_until
 
+NETWORK = "10.77.0"
 FIRST_ADDRESS = 11
-BOOT_DEADLINE_S = 60.0
+BOOT_DEADLINE_S = 30.0
 
 Files = Mapping[str, str | Path]
 """Absolute path on a host -> text, executable when it starts with `#!`, or a file or folder to copy with its modes."""
@@ -59,7 +60,7 @@ class Lab(Controller):
         self.id = secrets.token_hex(4)
         self.machines = tuple(machines)
         self.addresses = {
-            machine.name: f"10.77.0.{number}" for number, machine in enumerate(self.machines, FIRST_ADDRESS)
+            machine.name: f"{NETWORK}.{number}" for number, machine in enumerate(self.machines, FIRST_ADDRESS)
         }
         self._held = ExitStack()
 
@@ -86,7 +87,8 @@ class Lab(Controller):
                     "state": str(self.state_dir),
                     "layers": [str(layer) for layer in layers],
                     "authorized_key": self.key.with_suffix(".pub").read_text(),
-                    "hosts": list(self.addresses.items()),
+                    "controller": f"{NETWORK}.1",
+                    "hosts": self.addresses,
                 }
             )
             stack.callback(self._holding.close)

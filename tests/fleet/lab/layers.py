@@ -81,10 +81,14 @@ def _build_missing(cache: Path, layers: Sequence[Layer]) -> None:
     missing = [layer for layer in layers if not (cache / layer.folder).is_dir()]
     if not missing:
         return
-    # One waits for the network while another unpacks.
-    with ThreadPoolExecutor(max_workers=len(missing)) as pool:
-        for built in [pool.submit(_build, cache, layer) for layer in missing]:
-            built.result()
+    umask = os.umask(0o022)  # the hosts' plain users read what is made here
+    try:
+        # One waits for the network while another unpacks.
+        with ThreadPoolExecutor(max_workers=len(missing)) as pool:
+            for built in [pool.submit(_build, cache, layer) for layer in missing]:
+                built.result()
+    finally:
+        os.umask(umask)
 
 
 def _build(cache: Path, layer: Layer) -> None:

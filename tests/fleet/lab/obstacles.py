@@ -29,7 +29,7 @@ def obstacles() -> list[str]:
     if not KEYRING.exists():
         found.append(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
     # Root in a container is often not allowed to make namespaces, mount or plug in a network.
-    attempt = "mount -t tmpfs lab /mnt && ip link add lab0 type bridge"
+    attempt = "mount -t tmpfs lab /tmp && ip link add lab0 type bridge"
     namespaces = ["unshare", "--mount", "--net", "--pid", "--fork", "sh", "-c", attempt]
     done = subprocess.run(namespaces, check=False, capture_output=True, text=True, timeout=30)
     if done.returncode != 0:

@@ -39,21 +39,29 @@ def test_a_changed_recipe_replaces_the_layer_unless_it_is_held(tmp_path: Path) -
     assert built == ["a", "b"]
 
 
-def test_two_builders_build_a_layer_once(tmp_path: Path) -> None:
-    built: list[str] = []
-    both = threading.Barrier(2, timeout=10)
+def test_a_second_builder_waits_for_the_first(tmp_path: Path) -> None:
+    met: list[bool] = []
+    meeting = threading.Barrier(2)
 
-    def build() -> None:
-        both.wait()
-        with held(tmp_path, [layer("a", built)]):
+    def build(tree: Path) -> None:
+        del tree
+        try:
+            meeting.wait(timeout=0.5)
+        except threading.BrokenBarrierError:
+            met.append(False)
+        else:
+            met.append(True)
+
+    def use() -> None:
+        with held(tmp_path, [Layer("toy", "a", build)]):
             pass
 
-    threads = [threading.Thread(target=build) for _ in range(2)]
+    threads = [threading.Thread(target=use) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=10)
-    assert built == ["a"]
+    assert met == [False]
 
 
 def test_a_failed_build_leaves_nothing(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from llmgw.decide import Options, decide
-from llmgw.model.node import FleetSnapshot, NodeState
+from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.plan import ActionKind, Publish
-from llmgw.model.replica import Catalog, RolloutSpec
+from llmgw.model.replica import Catalog, ProfileSpec, RolloutSpec
 from llmgw.nodekit import contract
 from llmgw.plan.text import plan_lines
 from tests.support.fleets import catalog, facts, fleet, node, profile, service, with_facts
@@ -192,7 +192,9 @@ def test_a_blocked_device_gives_its_replica_away_and_takes_nothing() -> None:
         ),
     ],
 )
-def test_every_constraint_says_what_failed_and_by_how_much(one, wanted, constraint, says) -> None:  # type: ignore[no-untyped-def]
+def test_every_constraint_says_what_failed_and_by_how_much(
+    one: Node, wanted: ProfileSpec, constraint: str, says: str
+) -> None:
     decision = decide(catalog(service(replicas=1, profiles=(wanted,))), fleet(one))
     (unplaced,) = decision.placement.unplaced
     found = {rejection.constraint: rejection.message for rejection in unplaced.rejections}
@@ -201,7 +203,9 @@ def test_every_constraint_says_what_failed_and_by_how_much(one, wanted, constrai
 
 
 def test_unknown_memory_is_not_small() -> None:
-    decision = decide(catalog(service(replicas=1, profiles=(profile(min_memory_bytes=10**12),))), fleet(node("n1", memory_gb=None)))
+    decision = decide(
+        catalog(service(replicas=1, profiles=(profile(min_memory_bytes=10**12),))), fleet(node("n1", memory_gb=None))
+    )
     assert not decision.placement.unplaced
 
 
@@ -301,3 +305,23 @@ def test_the_generation_grows_above_the_highest_ever_seen() -> None:
     seen = replace(facts("n1"), generation=41)
     decision = decide(catalog(service(replicas=1)), fleet(with_facts(node("n1"), seen)))
     assert decision.plan.generation == 42
+
+
+def test_a_node_that_cannot_tell_its_units_gets_nothing_and_is_said_to() -> None:
+    blind = node("n1", units=None)
+    decision = decide(catalog(service(replicas=1)), fleet(blind))
+    assert not decision.placement.assignments
+    assert "n1: could not tell its units" in "\n".join(plan_lines(decision.plan))
+
+
+def test_a_node_where_llmgw_was_before_may_hide_replicas_when_it_cannot_tell_its_units() -> None:
+    blind = node("n1", units=None, generation=7)
+    decision = decide(catalog(service(replicas=1)), fleet(blind, node("n2")))
+    assert decision.placement.unplaced[0].held is not None
+    fresh = decide(catalog(service(replicas=1)), fleet(node("n1", units=None), node("n2")))
+    assert fresh.placement.assignments[0].leader.node == "n2"
+
+
+def test_a_node_that_cannot_tell_its_engines_gets_nothing_new() -> None:
+    decision = decide(catalog(service(replicas=1)), fleet(node("n1", engines=None)))
+    assert not decision.placement.assignments

@@ -99,14 +99,15 @@ def test_sigterm_lets_a_stream_finish_within_the_stop_timeout(start: Callable[..
 def test_sigterm_ends_it_within_the_stop_timeout_whoever_is_connected(
     start: Callable[..., Program], model: str
 ) -> None:
-    server = start(LLAMA_SERVER, "-m", model, *SMALL, "--stop-timeout", "0.5").ready()
-    with server.stream("/v1/completions", ENDLESS) as response:
-        assert response.readline().startswith(b"data: ")
+    server = start(LLAMA_SERVER, "-m", model, *SMALL, "-c", "8192", "--stop-timeout", "0.5").ready()
+    with server.stream("/v1/completions", ENDLESS) as one, server.stream("/v1/completions", ENDLESS) as other:
+        assert one.readline().startswith(b"data: ")
+        assert other.readline().startswith(b"data: ")
         server.terminate()
         begun = time.monotonic()
         assert server.exit_status(10) == 0
         assert time.monotonic() - begun < 5
-    assert any("1 requests cut off" in line for line in server.log)
+    assert any("2 requests cut off" in line for line in server.log)
 
 
 def test_a_client_that_leaves_frees_its_slot(start: Callable[..., Program], model: str) -> None:

@@ -62,14 +62,16 @@ def test_a_prompt_seen_before_hits_the_prefix_cache(sim: Program) -> None:
 
 
 def test_the_cache_forgets_what_was_not_used_for_longest(start_sim: Callable[..., Program]) -> None:
-    sim = start_sim("--kv-tokens", "64", "--max-model-len", "64").ready()
+    sim = start_sim("--kv-tokens", "64", "--max-model-len", "64").ready()  # four blocks
 
-    def cached(letter: str) -> int:
-        prompt = " ".join(f"{letter}{number}" for number in range(33))
+    def cached(letter: str, tokens: int = 33) -> int:
+        prompt = " ".join(f"{letter}{number}" for number in range(tokens))
         answer = sim.ask("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 1})[1]
         return int(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
 
     assert [cached(letter) for letter in "ababcba"] == [0, 0, 32, 32, 0, 32, 0]
+    assert cached("d", 17) == 0
+    assert cached("b") == 16, "a block goes before the one that it follows"
 
 
 def test_uncached_prompt_tokens_take_their_time(start_sim: Callable[..., Program]) -> None:

@@ -14,7 +14,7 @@ from tests.unit.module_utils.smi_texts import bus_id, card, document, mig_uuid, 
 QUERY = "nvidia-smi -q -x"
 LIST = "nvidia-smi -L"
 CAPABILITY = "nvidia-smi --query-gpu=uuid,compute_cap --format=csv,noheader"
-LOST = "Unable to determine the device handle for GPU1: 0000:11:00.0: GPU is lost.  Reboot the system to recover it"
+LOST = "Unable to determine the device handle for GPU1: 0000:11:00.0: GPU is lost.  Reboot the system to recover"
 BOUND = "/proc/driver/nvidia/gpus"
 
 

@@ -85,6 +85,7 @@ def _unit(
         replica=header.replica,
         rank=header.rank,
         members=header.members,
+        profile=header.profile,
         model=header.model,
         engine=header.engine,
         served_name=header.served_name,

@@ -2,7 +2,8 @@
 """Which earlier version of a unit to bring back when a new one does not become ready (R4).
 
 Private to llmgw. What ran a moment ago is proved by its process; else the text that was last ready is taken; a file
-that merely lay there comes last, for it may be what an interrupted run never saw ready.
+that merely lay there comes last, for it may be what an interrupted run never saw ready. A process that went on through
+this run may have been started by an interrupted one: the last good version replaces that too.
 """
 
 from __future__ import annotations
@@ -34,19 +35,21 @@ def previous_of(step: Step, state: StateFiles) -> Previous | None:
     """The version to bring back for a unit that failed; None when there is none, or only the failed one."""
     if step.wanted is None:
         return None
-    before = step.observed.text if step.observed else None
-    last_good = state.last_good(step.name)
-    candidates = [before, last_good] if _ran_as_written(step) else [last_good, before]
-    for text in candidates:
+    on_disk = (step.observed.text if step.observed else None, True)
+    last_good = (state.last_good(step.name), False)
+    went_on = step.action in {unitchange.KEPT, unitchange.REWRITTEN}
+    for text, from_disk in [on_disk, last_good] if _ran_as_written(step) else [last_good, on_disk]:
         header = unitfile.parse(text or "")
         if text is None or text == step.wanted.text or header.process_digest is None:
             continue
+        if went_on and header.process_digest == step.wanted.process_digest:
+            continue  # the process that fails is already this one
         return Previous(
             text,
             header.process_digest,
             _readiness(header, state.record(step.name), step.wanted.readiness),
             step.wanted.stop_timeout_s,
-            _files(step, text, state, from_disk=text == before),
+            _files(step, text, state, from_disk=from_disk),
         )
     return None
 

@@ -164,8 +164,8 @@ class Apply:
     def _put_back(self, failed: Sequence[Step]) -> None:
         """Brings back what was there before each failed unit: its previous version, or nothing where it was new."""
         new = [step for step in failed if step.action == unitchange.CREATED]
-        changed = [step for step in failed if step.action in {unitchange.RESTARTED, unitchange.STARTED}]
-        previous = {step.name: previous_of(step, self._state) for step in changed}
+        old = [step for step in failed if step.action != unitchange.CREATED]
+        previous = {step.name: previous_of(step, self._state) for step in old}
         back = {name: one for name, one in previous.items() if one is not None}
         if new:
             self._take_back(new)

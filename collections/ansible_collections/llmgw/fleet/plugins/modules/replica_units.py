@@ -76,10 +76,10 @@ options:
             choices: [http, unit]
             required: true
           address:
-            description: Address the engine listens on.
+            description: Address the engine listens on. The default is the loopback.
             type: str
           port:
-            description: Port the engine listens on.
+            description: Port the engine listens on. V(http) needs one.
             type: int
           health_path:
             description: Path that answers 200 when the engine is up.
@@ -223,12 +223,7 @@ UNIT = {
     "text": {"type": "str", "required": True},
     "process_digest": {"type": "str", "required": True},
     "text_digest": {"type": "str", "required": True},
-    "readiness": {
-        "type": "dict",
-        "required": True,
-        "options": READINESS,
-        "required_if": [("kind", "http", ("address", "port"))],
-    },
+    "readiness": {"type": "dict", "required": True, "options": READINESS},
     "stop_timeout_s": {"type": "int", "default": 90},
     "environment_files": {"type": "dict", "default": {}},
 }
@@ -255,6 +250,8 @@ def objections(wanted: list[host_change.WantedUnit], absent: list[str], director
     found += [f"{name} is named twice" for name in sorted({name for name in names if names.count(name) > 1})]
     found += host_change.text_objections(wanted)
     for unit in wanted:
+        if unit.readiness.kind == "http" and unit.readiness.port is None:
+            found.append(f"{unit.name}: its engine cannot be asked without a port")
         said = (companions.objection(unit.name, path, directories) for path in unit.environment_files)
         found += [sentence for sentence in said if sentence is not None]
     return found

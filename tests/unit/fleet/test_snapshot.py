@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from llmgw.errors import LlmgwError
+from llmgw.fleet.hosts import Host, Stored
+from llmgw.fleet.snapshot import View, build_snapshot
+from llmgw.model.node import Node, NodeState
+from llmgw.nodekit import contract
+from tests.support.fleets import facts
+
+NOW = 10_000.0
+FACTS = replace(facts("n1"), collected_at=NOW - 60)
+BROKEN = LlmgwError("facts-broken", "the facts are not whole JSON", where="facts/n1.json", fix="run it again")
+
+
+def host(name: str = "n1", **variables: Any) -> Host:
+    return Host(name, node=True, gateway=False, variables=variables)
+
+
+def gateway(states: dict[str, str], *, reachable: bool | None = True) -> contract.NodeFacts:
+    endpoints = tuple(contract.EndpointHealth(endpoint, state) for endpoint, state in states.items())
+    return contract.NodeFacts(collected_at=NOW, gateway=contract.GatewayFacts(reachable, 3, endpoints))
+
+
+def node_of(one: Host, stored: Stored | None = None, **view: Any) -> Node:
+    known = {} if stored is None else {one.name: stored}
+    (node,) = build_snapshot([one], known, View(NOW, **view)).nodes
+    return node
+
+
+def away(since: float) -> Stored:
+    return Stored(FACTS, None, NOW - since, "no route to host")
+
+
+def state_of(stored: Stored | None, *gateways: Stored, **view: Any) -> NodeState:
+    hosts = [host(), *(Host(f"gw{number}", node=False, gateway=True) for number in range(len(gateways)))]
+    known = {f"gw{number}": one for number, one in enumerate(gateways)} | ({} if stored is None else {"n1": stored})
+    (node,) = build_snapshot(hosts, known, View(NOW, **view)).nodes
+    return node.state
+
+
+FAILED = Stored(gateway({"chat/0@n1": "failed", "chat/1@n2": "ready"}))
+
+
+def test_a_node_with_facts_is_ok_and_one_without_is_unseen() -> None:
+    assert state_of(Stored(FACTS)) is NodeState.OK
+    assert state_of(None) is NodeState.UNSEEN
+    assert state_of(Stored(None, BROKEN)) is NodeState.UNSEEN
+
+
+def test_old_facts_alone_never_take_a_node_out() -> None:
+    assert state_of(Stored(replace(FACTS, collected_at=NOW - 10**6)), FAILED) is NodeState.OK
+
+
+def test_a_node_out_of_reach_is_lost_when_the_grace_is_over_and_its_endpoints_fail() -> None:
+    assert state_of(away(299), FAILED) is NodeState.UNREACHABLE
+    assert state_of(away(300), FAILED) is NodeState.LOST
+    assert state_of(away(300), FAILED, lost_after_s=301) is NodeState.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    "gateways",
+    [
+        (),
+        (Stored(),),
+        (Stored(gateway({"chat/0@n1": "ready"})),),
+        (Stored(gateway({"chat/0@n1": "failed", "chat/1@n1": "ready"})),),
+        (Stored(gateway({"chat/1@n2": "failed"})),),
+        (Stored(gateway({"chat/0@n1": "failed"}, reachable=False)),),
+        (Stored(gateway({"chat/0@n1": "failed"}, reachable=None)),),
+        (replace(FAILED, unreachable_since=NOW),),
+        (FAILED, Stored(gateway({"chat/0@n1": "loading"}))),
+        (Stored(gateway({"chat/0@xn1": "failed"})),),
+    ],
+    ids=[
+        "no gateway",
+        "a gateway never read",
+        "its endpoint answers",
+        "one of its endpoints answers",
+        "only others fail",
+        "the gateway does not answer",
+        "the gateway was not asked",
+        "the gateway's host is out of reach",
+        "two gateways disagree",
+        "the failing one only ends alike",
+    ],
+)
+def test_without_gateways_that_agree_a_node_out_of_reach_is_never_lost(gateways: tuple[Stored, ...]) -> None:
+    assert state_of(away(10**6), *gateways) is NodeState.UNREACHABLE
+
+
+def test_a_node_is_lost_when_it_is_declared_so() -> None:
+    assert state_of(Stored(FACTS), declared_lost=frozenset({"n1"})) is NodeState.LOST
+    assert node_of(host(llmgw_lost=True), Stored(FACTS)).state is NodeState.LOST
+    assert node_of(host(llmgw_lost=False), Stored(FACTS)).state is NodeState.OK
+
+
+def test_what_is_known_of_a_node_out_of_reach_stays_known() -> None:
+    node = node_of(host(), away(10))
+    assert node.facts == FACTS
+    (finding,) = node.findings
+    assert finding.code == "node-unreachable"
+    assert "no route to host" in finding.message
+
+
+def test_unreadable_facts_are_a_finding_with_the_file_and_the_remedy() -> None:
+    node = node_of(host(), Stored(FACTS, BROKEN))
+    (finding,) = node.findings
+    assert (finding.code, finding.severity, finding.remedy) == ("facts-unreadable", "warn", "run it again")
+    assert finding.message.startswith("facts/n1.json: ")
+    assert node.state is NodeState.OK, "the previous facts are in force"
+
+
+def test_facts_have_an_age_and_old_ones_say_so() -> None:
+    assert node_of(host(), Stored(FACTS)).facts_age_s == 60
+    assert node_of(host(), Stored(replace(FACTS, collected_at=None))).facts_age_s is None
+    assert node_of(host(), Stored(replace(FACTS, collected_at=NOW + 99))).facts_age_s == 0, "a clock ahead of ours"
+    old = node_of(host(), Stored(replace(FACTS, collected_at=NOW - 7300)))
+    assert [finding.code for finding in old.findings] == ["facts-stale"]
+
+
+def test_the_address_is_the_one_for_engines_else_ansibles_else_the_name() -> None:
+    assert node_of(host()).address == "n1"
+    assert node_of(host(ansible_host="10.0.0.1")).address == "10.0.0.1"
+    assert node_of(host(ansible_host="10.0.0.1", llmgw_address="192.168.0.1")).address == "192.168.0.1"
+
+
+def test_cordon_and_drain_come_from_the_inventory_or_from_a_marker_on_the_node() -> None:
+    marked = replace(FACTS, cordoned=True, drained=True)
+    for node in (
+        node_of(host(llmgw_cordoned=True, llmgw_drained=True), Stored(FACTS)),
+        node_of(host(), Stored(marked)),
+    ):
+        assert (node.cordoned, node.drained) == (True, True)
+    unknown = node_of(host(), Stored(replace(FACTS, cordoned=None, drained=None)))
+    assert (unknown.cordoned, unknown.drained) == (False, False)
+
+
+def test_labels_are_text_whatever_yaml_made_of_them() -> None:
+    assert node_of(host(llmgw_labels={"rack": 7, 1: "x"})).labels == {"rack": "7", "1": "x"}
+
+
+def test_settings_are_the_roles_defaults_unless_host_variables_say_otherwise() -> None:
+    plain = node_of(host()).settings
+    assert (plain.scope, plain.state_dir, plain.engine_user) == ("system", "/var/lib/llmgw", "llmgw")
+    own = node_of(
+        host(
+            llmgw_scope="user",
+            llmgw_state_dir="/s",
+            llmgw_model_dirs=["/a", "/b"],
+            llmgw_engine_commands={"sim": "/x/sim", "llama.cpp": ["/usr/bin/python3", "/x/llama.py"]},
+        )
+    ).settings
+    assert (own.scope, own.state_dir, own.engine_user, own.model_dirs) == ("user", "/s", None, ("/a", "/b"))
+    assert own.engine_commands == {"sim": ("/x/sim",), "llama.cpp": ("/usr/bin/python3", "/x/llama.py")}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("llmgw_cordoned", "yes", "is neither true nor false: 'yes'"),
+        ("llmgw_drained", 1, "is neither true nor false: 1"),
+        ("llmgw_lost", None, "is neither true nor false: None"),
+        ("llmgw_labels", ["a"], "is not a mapping: ['a']"),
+        ("llmgw_labels", None, "is not a mapping: None"),
+        ("llmgw_scope", "root", "is neither `system` nor `user`: 'root'"),
+        ("llmgw_model_dirs", "/srv", "is not a list of directories: '/srv'"),
+        ("llmgw_address", "", "is not a line of text: ''"),
+        ("llmgw_address", ["10.0.0.1"], "is not a line of text"),
+        ("ansible_host", "10.0.0.1\nUser=root", "is not a line of text"),
+        ("llmgw_state_dir", 5, "is not a line of text: 5"),
+        ("llmgw_engine_user", True, "is not a line of text: True"),
+        ("llmgw_engine_commands", "/x", "is not a mapping: '/x'"),
+        ("llmgw_engine_commands", {"sim": []}, "a program by its absolute path"),
+        ("llmgw_engine_commands", {"sim": "llmgw-sim"}, "a program by its absolute path"),
+        ("llmgw_engine_commands", {"sim": ["/x", 5]}, "a program by its absolute path"),
+    ],
+)
+def test_a_host_variable_that_makes_no_sense_is_named_with_its_host(name: str, value: Any, says: str) -> None:
+    with pytest.raises(LlmgwError) as caught:
+        node_of(host(**{name: value}))
+    assert caught.value.code == "inventory-value"
+    assert str(caught.value).startswith(f"{name} of n1 ")
+    assert says in str(caught.value)
+    assert caught.value.fix is not None
+
+
+def test_a_host_may_be_node_and_gateway_at_once_and_nodes_are_sorted() -> None:
+    hosts = [host("n2"), Host("n1", node=True, gateway=True), Host("gw", node=False, gateway=True)]
+    bundle = contract.PublishedBundle("/b", 7, "sha256:x")
+    known = {
+        "n1": Stored(replace(FACTS, gateway=contract.GatewayFacts(bundle=bundle))),
+        "gw": Stored(None, None, NOW, "gone"),
+    }
+    fleet = build_snapshot(hosts, known, View(NOW))
+    assert [node.name for node in fleet.nodes] == ["n1", "n2"]
+    assert [(one.name, one.state, one.bundle) for one in fleet.gateways] == [
+        ("n1", NodeState.OK, bundle),
+        ("gw", NodeState.UNREACHABLE, None),
+    ]
+    assert fleet.taken_at == NOW

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from llmgw.errors import LlmgwError
+from llmgw.fleet import store
+from llmgw.fleet.hosts import Stored
+from llmgw.nodekit import contract
+from tests.support.fleets import facts
+
+OLD = replace(facts("n1"), collected_at=1.0)
+NEW = replace(facts("n1", gpus=2), collected_at=2.0)
+
+
+def test_facts_come_back_as_they_were_stored(tmp_path: Path) -> None:
+    store.save(tmp_path, "n1", NEW)
+    assert store.load(tmp_path, "n1") == Stored(NEW)
+
+
+def test_a_host_that_was_never_read_has_no_facts_and_no_error(tmp_path: Path) -> None:
+    assert store.load(tmp_path / "missing", "n1") == Stored()
+
+
+def whole() -> bytes:
+    return json.dumps(asdict(NEW)).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (whole()[:-1], "not whole JSON"),
+        (whole()[: len(whole()) // 2], "not whole JSON"),
+        (b"", "not whole JSON"),
+        (bytes(range(256)) * 8, "not whole JSON"),
+        (b"\xff\xfe\x00 no text at all", "not whole JSON"),
+        (b"[" * 100_000, "not whole JSON"),
+        (b'"a word"', "no facts of a node"),
+        (b"[1, 2, 3]", "no facts of a node"),
+        (b"null", "no facts of a node"),
+        (b'{"all": {"hosts": ["n1"]}}', "no facts of a node"),
+        (b'{"contract_version": 1, "gpus": 7}', "wrong at gpus"),
+        (b'{"contract_version": 1, "memory": {"total_bytes": "much"}}', "wrong at memory.total_bytes"),
+    ],
+    ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else None,
+)
+def test_unreadable_facts_are_an_error_and_the_previous_ones_stay_in_force(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    store.save(tmp_path, "n1", OLD)
+    store.save(tmp_path, "n1", NEW)
+    (tmp_path / "n1.json").write_bytes(content)
+    stored = store.load(tmp_path, "n1")
+    assert stored.facts == OLD
+    assert stored.error is not None
+    assert stored.error.code == "facts-broken"
+    assert says in stored.error.why
+    assert str(stored.error.where) == str(tmp_path / "n1.json")
+    assert stored.error.fix is not None
+    assert "llmgw facts refresh" in stored.error.fix
+
+
+def test_unreadable_facts_without_earlier_ones_are_unknown(tmp_path: Path) -> None:
+    (tmp_path / "n1.json").write_text("{")
+    stored = store.load(tmp_path, "n1")
+    assert stored.facts is None
+    assert stored.error is not None
+
+
+def test_broken_earlier_facts_hide_nothing(tmp_path: Path) -> None:
+    store.save(tmp_path, "n1", OLD)
+    store.save(tmp_path, "n1", NEW)
+    (tmp_path / "previous" / "n1.json").write_text("{")
+    assert store.load(tmp_path, "n1") == Stored(NEW)
+    (tmp_path / "n1.json").write_text("{")
+    stored = store.load(tmp_path, "n1")
+    assert stored.facts is None
+    assert str(stored.error and stored.error.where) == str(tmp_path / "n1.json")
+
+
+def test_a_directory_in_the_place_of_facts_is_an_error_of_that_host_alone(tmp_path: Path) -> None:
+    (tmp_path / "n1.json").mkdir()
+    store.save(tmp_path, "n2", NEW)
+    error = store.load(tmp_path, "n1").error
+    assert error is not None
+    assert error.code == "facts-broken"
+    assert store.load(tmp_path, "n2").facts == NEW
+
+
+def test_new_facts_replace_broken_ones_and_keep_the_last_good_ones(tmp_path: Path) -> None:
+    store.save(tmp_path, "n1", OLD)
+    (tmp_path / "n1.json").write_text("{")
+    store.save(tmp_path, "n1", NEW)
+    assert store.load(tmp_path, "n1") == Stored(NEW)
+    (tmp_path / "n1.json").write_text("{")
+    assert store.load(tmp_path, "n1").facts is None, "what was broken never becomes the last good"
+
+
+def test_facts_of_another_version_stay_usable(tmp_path: Path) -> None:
+    document = asdict(NEW) | {"contract_version": 99, "from_the_future": {"x": 1}}
+    del document["weights"]
+    (tmp_path / "n1.json").write_text(json.dumps(document))
+    stored = store.load(tmp_path, "n1")
+    assert stored.error is None
+    assert stored.facts == replace(NEW, contract_version=99)
+
+
+def test_the_first_failure_to_answer_is_remembered_until_the_host_answers(tmp_path: Path) -> None:
+    store.save(tmp_path, "n1", OLD)
+    store.mark_unreachable(tmp_path, "n1", 100.0, "no route")
+    store.mark_unreachable(tmp_path, "n1", 200.0, "timed out")
+    stored = store.load(tmp_path, "n1")
+    assert (stored.facts, stored.unreachable_since, stored.unreachable_reason) == (OLD, 100.0, "no route")
+    store.save(tmp_path, "n1", NEW)
+    assert store.load(tmp_path, "n1") == Stored(NEW)
+
+
+def test_a_broken_note_of_unreachability_is_as_good_as_none(tmp_path: Path) -> None:
+    (tmp_path / "n1.unreachable").write_bytes(b"\xff{")
+    assert store.load(tmp_path, "n1") == Stored()
+    store.mark_unreachable(tmp_path, "n1", 5.0, "gone")
+    assert store.load(tmp_path, "n1").unreachable_since == 5.0
+
+
+@pytest.mark.parametrize(
+    "name", ["../escape", "..", ".", "a/b", "/etc/passwd", ".hidden", "%2E%2E", "n 1\n", "knöten", "a\0b"]
+)
+def test_no_name_leaves_the_directory(tmp_path: Path, name: str) -> None:
+    inside = tmp_path / "facts"
+    store.save(inside, name, NEW)
+    store.mark_unreachable(inside, name, 1.0, "x")
+    assert store.load(inside, name) == Stored(NEW, None, 1.0, "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["facts"]
+    made = [path.name for path in inside.iterdir() if path.is_file()]
+    assert len(made) == 2
+    assert not any(file.startswith(".") for file in made)
+
+
+def test_names_that_look_alike_do_not_meet(tmp_path: Path) -> None:
+    names = ["a/b", "a%2Fb", "a", "A", ".a", "%2Ea", "a.json", "a.unreachable", "previous"]
+    for number, name in enumerate(names):
+        store.save(tmp_path, name, replace(OLD, generation=number))
+    for number, name in enumerate(names):
+        known = store.load(tmp_path, name).facts
+        assert known is not None
+        assert known.generation == number
+
+
+def test_a_cache_that_cannot_be_written_says_where_and_why(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("")
+    with pytest.raises(LlmgwError, match=r"facts cannot be kept: .+") as saved:
+        store.save(place, "n1", NEW)
+    with pytest.raises(LlmgwError, match=r"facts cannot be kept: .+") as marked:
+        store.mark_unreachable(place, "n1", 1.0, "x")
+    for error in (saved.value, marked.value):
+        assert error.code == "facts-unwritable"
+        assert str(place) in str(error.where)
+
+
+WRITER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from llmgw.fleet import store
+from llmgw.fleet.hosts import Stored
+from tests.support.fleets import facts
+made = {number: replace(facts("n1", gpus=64), generation=number) for number in range(2)}
+number = 0
+store.save(Path(sys.argv[1]), "n1", made[0])
+print("began", flush=True)
+while True:
+    number += 1
+    store.save(Path(sys.argv[1]), "n1", made[number % 2])
+"""
+
+
+def test_a_writer_killed_at_any_moment_leaves_whole_facts(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    for attempt in range(4):
+        command = [sys.executable, "-c", WRITER, str(tmp_path)]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "began\n"
+            for _ in range(20 + 7 * attempt):
+                stored = store.load(tmp_path, "n1")
+                assert stored.error is None
+                assert stored.facts is not None
+            writer.send_signal(signal.SIGKILL)
+            writer.wait(10)
+        stored = store.load(tmp_path, "n1")
+        assert stored.error is None
+        assert stored.facts is not None
+        assert stored.facts.generation in (0, 1)
+        (tmp_path / "n1.json").unlink()
+        (tmp_path / "n1.json").write_text("{")
+        assert store.load(tmp_path, "n1").facts is not None, "the last good facts are whole too"
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.save(tmp_path, "n1", OLD)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(LlmgwError, match="no space left on device"):
+        store.save(tmp_path, "n1", NEW)
+    assert store.load(tmp_path, "n1") == Stored(OLD)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["n1.json", "previous"]
+
+
+def test_everything_a_contract_can_say_survives_the_store(tmp_path: Path) -> None:
+    rich = replace(
+        NEW,
+        gpus=(
+            contract.Gpu(
+                0,
+                "GPU-a",
+                ecc=contract.Ecc(enabled=True, corrected_volatile=1),
+                xids=(contract.Xid(79, 1.5, "fell off the bus"),),
+                mig_mode=True,
+                mig_instances=(contract.MigInstance("MIG-a", 0, profile="1g.10gb", processes=()),),
+                nvlink_peers=(contract.NvlinkPeer("GPU-b", 18),),
+                nic_paths=(contract.NicPath("mlx5_0", "PIX"),),
+                fabric=contract.GpuFabric("Completed", clique_id=1),
+            ),
+        ),
+        imex=contract.Imex(nodes=(contract.ImexNode("10.0.0.1", "READY", local=True),), channels=(0,)),
+        gateway=contract.GatewayFacts(generation=3, endpoints=(contract.EndpointHealth("chat/0@n1", "ready"),)),
+        findings=(contract.Finding("x", "warn", "é\u2028\x7f", evidence=("a", "b")),),
+        probes=(contract.Probe("gpu", 0.25, ok=True),),
+    )
+    store.save(tmp_path, "n1", rich)
+    assert store.load(tmp_path, "n1").facts == rich

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the module refuses and shows before anything is touched; tests/systemd has what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.llmgw.fleet.plugins.module_utils import systemd
+from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import WantedUnit
+from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import UnitResult
+from ansible_collections.llmgw.fleet.plugins.modules import replica_units
+from tests.unit.module_utils.unit_texts import NAME, wanted
+from tests.unit.modules import in_process
+
+Call = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the units lie, on a machine whose systemd has loaded none."""
+    monkeypatch.setattr(systemd.Manager, "show", lambda *_: {})
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    directory = tmp_path / "config/systemd/user"
+    directory.mkdir(parents=True)
+    return directory
+
+
+@pytest.fixture
+def call(tmp_path: Path, units: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    def run(*present: WantedUnit, check: bool = True, **options: Any) -> dict[str, Any]:
+        defaults = {"scope": "user", "state_dir": str(tmp_path / "state"), "generation": 5, "lock_timeout_s": 0}
+        given = {**defaults, "present": [asdict(unit) for unit in present], **options}
+        return in_process.run(replica_units, capsys, check=check, **given)
+
+    return run
+
+
+def test_check_mode_shows_the_change_and_touches_nothing(call: Call, tmp_path: Path, units: Path) -> None:
+    answer = call(wanted())
+    assert answer["changed"] is True
+    assert answer["units"] == [{"name": NAME, "action": "created"}]
+    assert [(one["before"], one["after"]) for one in answer["diff"]] == [("", wanted().text)]
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
+    assert list(units.iterdir()) == []
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_units_that_changed_since_the_plan_stop_everything(call: Call, units: Path, check: bool) -> None:
+    (units / NAME).write_text("[Service]\n")
+    answer = call(wanted(), check=check, expected={NAME: "sha256:seen"})
+    assert (answer["failed"], answer["changed"]) == (True, False)
+    assert f"{NAME} is not as it was when the plan was made. Nothing was touched. Plan again" in answer["msg"]
+    assert (units / NAME).read_text() == "[Service]\n"
+
+
+def test_a_newer_generation_on_the_host_stops_everything(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state/generation").write_text("6\n")
+    assert "generation 6 was applied here, this plan is of generation 5" in call(wanted())["msg"]
+    assert call(wanted(), generation=6)["changed"] is True
+
+
+def test_a_run_beside_another_is_refused_and_names_it(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    with replica_units.host_lock.hold(str(tmp_path / "state/lock"), 0):
+        assert "another llmgw run (pid " in call(wanted(), check=False)["msg"]
+        assert call(wanted(), check=True)["changed"] is True
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"absent": ["sshd.service"]}, "sshd.service is not the name of a replica's unit"),
+        ({"absent": ["../llmgw-chat.0.0.service"]}, "is not the name of a replica's unit"),
+        ({"absent": [NAME]}, f"{NAME} is named twice"),
+    ],
+)
+def test_names_that_are_no_replicas_or_named_twice_are_refused(call: Call, options: dict[str, Any], words: str) -> None:
+    assert words in call(wanted(), **options)["msg"]
+
+
+def test_a_text_that_was_altered_is_refused(call: Call, tmp_path: Path) -> None:
+    unit = wanted()
+    present = [{**asdict(unit), "text": unit.text.replace("/bin/engine", "/bin/evil")}]
+    answer = call(present=present, check=False)
+    assert "its text is not the one its text digest was made from" in answer["msg"]
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_readiness_that_asks_an_engine_needs_to_know_where(call: Call) -> None:
+    unit = asdict(wanted())
+    unit["readiness"]["port"] = None
+    assert f"{NAME}: its engine cannot be asked without a port" in call(present=[unit])["msg"]
+
+
+@pytest.mark.parametrize(
+    ("action", "put_back", "sentence"),
+    [
+        ("restarted", None, "u: it failed."),
+        ("restarted", True, "u: it failed; the previous version was put back and is ready."),
+        ("restarted", False, "u: it failed; the previous version was put back and is not ready either."),
+        ("created", True, "u: it failed; it was removed again."),
+        ("created", False, "u: it failed; it could not be removed again."),
+    ],
+)
+def test_a_failure_is_one_sentence_a_unit(action: str, put_back: bool | None, sentence: str) -> None:
+    assert replica_units.sentence(UnitResult("u", action, "failed", "it failed", put_back=put_back)) == sentence
