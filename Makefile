@@ -8,6 +8,11 @@ MAKEFLAGS += --no-print-directory
 bin := .venv/bin
 collection := collections/ansible_collections/llmgw/fleet
 
+# Debian packages, each with what shows that it is there.
+engine_packages := "libgomp1:/usr/lib/*/libgomp.so.1"
+systemd_packages := systemd:systemctl dbus:dbus-daemon
+fleet_packages := systemd-container:systemd-nspawn debootstrap:debootstrap openssh-client:ssh iproute2:ip
+
 # An environment made elsewhere (a moved or copied checkout) or whose interpreter is gone is made anew.
 ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.venv)
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
@@ -19,18 +24,17 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/demo.stamp ## this machine serves a small model behind the gateway until Ctrl-C; ONCE=1: one answer, then clean up
-	@scripts/debian-packages "for the demo's service manager" systemd:systemctl dbus:dbus-daemon || true
+	@scripts/debian-packages "for the demo" $(engine_packages) $(systemd_packages) || true
 	@$(bin)/llmgw demo $(if $(ONCE),--once)
 
 # --- tests ------------------------------------------------------------------------------------------------------------
 
 test: .venv/test.stamp ## all tests that this machine can run, real hosts included where it can; ARGS="-k words" narrows
-	@scripts/debian-packages "for tests on real hosts" debootstrap:debootstrap systemd-container:systemd-nspawn \
-	  openssh-client:ssh iproute2:ip || true
+	@scripts/debian-packages "for the tests" $(engine_packages) $(systemd_packages) $(fleet_packages) || true
 	@status=0; $(if $(ARGS),,scripts/ansible-test units || status=1;) $(bin)/python -m pytest $(ARGS) || status=1; exit $$status
 
-test-fast: .venv/test.stamp ## the tests that start no host and no engine
-	@$(bin)/python -m pytest -m "not fleet and not engine and not slow" $(ARGS)
+test-fast: .venv/test.stamp ## the tests that start no host, no engine and no systemd
+	@$(bin)/python -m pytest -m "not fleet and not engine and not systemd and not slow" $(ARGS)
 
 # --- lint -------------------------------------------------------------------------------------------------------------
 

@@ -17,10 +17,6 @@ MAX_PARTS = 200_000
 """Values in one file after aliases are expanded: far above any catalog, far below what exhausts memory."""
 
 _CORE = "tag:yaml.org,2002:"
-_TEXT_TAG = _CORE + "str"
-_KNOWN_TAGS = frozenset(
-    _CORE + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq")
-)
 _MERGE = "<<"
 _ALL: frozenset[Path] = frozenset({()})
 
@@ -91,7 +87,7 @@ class _Builder:
         self.spots[path] = Spot(self.place(node), self.place(key) if key is not None else None)
         if id(node) in self.open:
             return self.broken_at(path, node, "this value contains itself through an alias", "Write the value out.")
-        if node.tag not in _KNOWN_TAGS:
+        if node.ctag.handle is not None or not str(node.tag).startswith(_CORE):
             why, fix = f"the tag `{node.tag}` means nothing in a catalog", "Remove it, or put the value in quotes."
             return self.broken_at(path, node, why, fix)
         self.open.append(id(node))
@@ -121,8 +117,8 @@ class _Builder:
             why = "an escape in this text makes a character that no file or program can take"
             self.fail(node, why, "Remove the escape.")
             return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
-        # Quotes and `!!str` make text of anything; the rest is read by YAML 1.2 whatever a %YAML line says.
-        return text if node.style is not None or node.tag == _TEXT_TAG else scalars.plain(text)
+        # What has no quotes is read by YAML 1.2 whatever a %YAML line says.
+        return text if node.style is not None else scalars.plain(text)
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
         built: dict[str, Any] = {}

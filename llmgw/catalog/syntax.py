@@ -63,7 +63,7 @@ def compose(path: str, content: bytes) -> Node | None:
         with warnings.catch_warnings():
             # Using an anchor's name again is allowed (YAML 1.2.2, 3.2.2.2).
             warnings.simplefilter("ignore", ReusedAnchorWarning)
-            node: Node | None = YAML(typ="rt", pure=True).compose(text)
+            node: Node | None = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
         raise _explained(path, error) from None
     except RecursionError:

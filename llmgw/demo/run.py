@@ -95,6 +95,7 @@ def _variables(demo: Demo, model: Path) -> dict[str, object]:
         "llmgw_gateway_command": [sys.executable, "-m", "llmgw"],
         "llmgw_gateway_listen": f"127.0.0.1:{demo.port}",
         "llmgw_gateway_admin_listen": f"127.0.0.1:{demo.admin_port}",
+        "llmgw_gateway_log": str(demo.base / "gateway.log"),
         "llmgw_gateway_admin_url": f"http://127.0.0.1:{demo.admin_port}",
     }
 
@@ -128,7 +129,7 @@ def _show(demo: Demo, question: str, say: Callable[[str], None]) -> None:
     say(f"Ask it yourself:  curl -N {demo.url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'")
     say(f"Console:          http://127.0.0.1:{demo.admin_port}/admin")
     say(f"Metrics:          http://127.0.0.1:{demo.admin_port}/metrics")
-    say(f"The fleet:        {demo.base / 'fleet'}  (llmgw -i {demo.base / 'fleet'} plan)")
+    say(f"The fleet:        {demo.base / 'fleet'}  (llmgw plan -i {demo.base / 'fleet'})")
 
 
 def _wait_until_routed(demo: Demo, deadline_s: float = 30.0) -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import json
 import os
@@ -14,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +30,7 @@ from llmgw.gateway.listen import Address, bind, parse_address, url_of
 from llmgw.gateway.notify import READY, STOPPING, notify
 from llmgw.gateway.prober import Prober
 from llmgw.gateway.reload import BundleFile
+from llmgw.gateway.server import ClientProtocol, Server
 from llmgw.gateway.table import Table
 from llmgw.gateway.views import Views
 
@@ -66,7 +66,7 @@ class Gateway:
         self.plane = DataPlane(self.table, secrets.randbits(64))
         self._prober = Prober(self.table)
         self._file = BundleFile(settings.bundle, self.table, self._swapped, self._reload_failed)
-        self._servers: list[tuple[_Server, asyncio.Task[None]]] = []
+        self._servers: list[tuple[Server, asyncio.Task[None]]] = []
         self._keepers: list[asyncio.Task[None]] = []
         self.url = ""
         self.admin_url = ""
@@ -140,7 +140,7 @@ class Gateway:
     async def _serve(self, app: Callable[..., Any], listener: socket.socket, tls: dict[str, str | None]) -> None:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=ClientProtocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -154,7 +154,7 @@ class Gateway:
             timeout_graceful_shutdown=int(self._settings.drain_timeout_s) + GRACE_AFTER_DRAIN_S,
             **tls,  # type: ignore[arg-type]
         )
-        server = _Server(config)
+        server = Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         self._servers.append((server, task))
         while not server.started:
@@ -167,14 +167,6 @@ class Gateway:
 
     def _reload_failed(self) -> None:
         self.plane.counters.reload_failures += 1
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to the process: it has two servers."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def run(settings: Settings, pages: Pages) -> None:

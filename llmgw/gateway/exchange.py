@@ -22,8 +22,9 @@ from llmgw.gateway.body import Asked, read_body
 from llmgw.gateway.choose import choose
 from llmgw.gateway.counters import count
 from llmgw.gateway.headers import response_headers
-from llmgw.gateway.outbox import Outbox, client_transport
+from llmgw.gateway.outbox import Outbox
 from llmgw.gateway.refusal import Refusal
+from llmgw.gateway.server import client_transport
 
 if TYPE_CHECKING:
     from llmgw.gateway.auth import LiveKey

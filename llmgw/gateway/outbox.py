@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -60,8 +59,3 @@ class Outbox:
         self._waiting.clear()
         self._on_broken(error)
 
-
-def client_transport(send: Send) -> asyncio.Transport:
-    """The client's connection, by which an answer is cut off. Only uvicorn's `send` has it: the one seam with its inside."""
-    transport: asyncio.Transport = send.__self__.transport  # type: ignore[attr-defined]
-    return transport

@@ -46,10 +46,10 @@ class BundleFile:
         self._on_failure = on_failure
         self._seen: Stamp | None = None
 
-    async def follow(self, poll_s: float = POLL_S) -> None:
+    async def follow(self) -> None:
         """Looks for changes until cancelled."""
         while True:
-            await asyncio.sleep(poll_s)
+            await asyncio.sleep(POLL_S)
             await self.look()
 
     async def look(self) -> None:

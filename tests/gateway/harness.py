@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from llmgw.console.pages import add_pages
+from llmgw.gateway import reload
 from llmgw.gateway.app import Gateway, Settings
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId, ServiceName
 from llmgw.model.replica import AdmissionSpec, GatewaySpec
@@ -25,6 +26,8 @@ from llmgw.routes.codec import dump_bundle, routes_digest
 from tests.gateway.engine import WAIT_S, Engine
 
 T = TypeVar("T")
+
+reload.POLL_S = 0.02  # hundreds of bundles are published here; a gateway in a process of its own keeps its pace
 
 
 def endpoint(engine: Engine, number: int = 0, service: str = "chat", node: str = "n1", **more: Any) -> Endpoint:
@@ -115,28 +118,25 @@ class RunningGateway:
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(WAIT_S)
 
     def publish(self, routes: Iterable[Route], *, ready: bool = True, **more: Any) -> None:
-        """Publishes the next generation, has it taken in at once, and waits until all its endpoints are ready."""
+        """Publishes the next generation and waits until it is in force, and all its endpoints are ready."""
         self.generation += 1
         write(self.bundle_path, dump_bundle(bundle(self.generation, routes, **more)))
-        asyncio.run_coroutine_threadsafe(self.gateway._file.look(), self.loop).result(WAIT_S)
-        assert self.get("/api/v1/status", **more)["generation"] == self.generation
+        eventually(lambda: self.get("/api/v1/status")["generation"] == self.generation, "new bundle in force")
         if ready:
-            eventually(lambda: set(self.states(**more).values()) <= {"ready", "draining"}, "all endpoints ready")
+            eventually(lambda: set(self.states().values()) <= {"ready", "draining"}, "all endpoints ready")
 
-    def get(self, path: str, token: str | None = None, **_more: Any) -> Any:
+    def get(self, path: str, token: str | None = None) -> Any:
         """A document of the admin API."""
         status, _headers, body = fetch(self.admin_url + path, headers={"authorization": f"Bearer {token}"} if token else {})
         assert status == 200, (status, body)
         return json.loads(body)
 
-    def states(self, **more: Any) -> dict[str, str]:
-        return {one["id"]: one["state"] for one in self.get("/api/v1/endpoints", **more)["endpoints"]}
+    def states(self) -> dict[str, str]:
+        return {one["id"]: one["state"] for one in self.get("/api/v1/endpoints")["endpoints"]}
 
-    def metrics(self, token: str | None = None) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Every sample of /metrics: `name{labels}` to value."""
-        _status, _headers, body = fetch(
-            self.admin_url + "/metrics", headers={"authorization": f"Bearer {token}"} if token else {}
-        )
+        _status, _headers, body = fetch(self.admin_url + "/metrics")
         lines = (line.rpartition(" ") for line in body.decode().splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _space, value in lines}
 

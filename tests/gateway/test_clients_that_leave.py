@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -62,6 +62,32 @@ def test_a_client_that_leaves_takes_its_engine_request_along(
         assert watching.left_after(moment) < SOON_S
     gateway.assert_nothing_held()
     assert gateway.metrics()['llmgw_client_aborts_total{service="chat"}'] == before + 1
+
+
+def test_a_client_that_sent_requests_ahead_takes_the_running_one_along(gateway: RunningGateway, engine: MakeEngine) -> None:
+    watching = Watching(b"")
+    one = engine(answer=watching)
+    gateway.publish([route([endpoint(one)])])
+    with Client(gateway.url) as client:
+        client.send(post(asking()) * 5)
+        assert watching.asked.wait(5)
+        time.sleep(0.05)
+        moment = time.monotonic()
+        client.socket.close()
+        assert watching.left_after(moment) < SOON_S
+    gateway.assert_nothing_held()
+    assert len(one.requests) == 1
+
+
+def test_requests_sent_ahead_without_end_are_cut_off(gateway: RunningGateway, engine: MakeEngine) -> None:
+    watching = Watching(b"")
+    gateway.publish([route([endpoint(engine(answer=watching))])])
+    with Client(gateway.url) as client, suppress(ConnectionError):
+        for _number in range(100):
+            client.send(post(asking()) * 10)
+            time.sleep(0.01)
+        assert client.rest() == b""
+    assert watching.left_after(time.monotonic()) < SOON_S
 
 
 def test_a_client_that_leaves_within_its_body_reaches_no_engine(gateway: RunningGateway, engine: MakeEngine) -> None:

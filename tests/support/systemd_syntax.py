@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How systemd reads a unit, written from its manual pages and from nothing of llmgw: what quoting is held against.
 
-systemd.syntax(7) has the lines, quotes and escapes; systemd.unit(5) the specifiers; systemd.service(5) the command lines.
+Lines, quotes and escapes are of systemd.syntax(7), specifiers of systemd.unit(5), command lines of systemd.service(5).
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ def settings(text: str) -> Iterator[tuple[str, str, str]]:
 
 def command(value: str) -> list[str]:
     """The argument list of an ExecStart= value, program first."""
-    path, *arguments = words(value)
+    found = _words(value)
+    path, *arguments = (word for word, _bare in found)
     if path[:1] in "@-:+!" or not path.startswith("/") or re.search(r"[\x00-\x1f\x7f\"'\\]", path):
         raise NotTakenError(f"no absolute path of a program: {path!r}")
-    if value.split()[1:] and ";" in value.split():
+    if (";", True) in found:
         raise NotTakenError("a lone semicolon begins another command")
     return [specifiers(path), *(_variables(specifiers(one)) for one in arguments)]
 
@@ -68,9 +69,15 @@ def assignment(value: str) -> tuple[str, str]:
 
 def words(value: str) -> list[str]:
     """The words of a value: blanks part them, quotes hold them together, backslashes escape (systemd.syntax)."""
+    return [word for word, _bare in _words(value)]
+
+
+def _words(value: str) -> list[tuple[str, bool]]:
+    """The words, each with whether it stands there without quotes and escapes."""
     _must_be_clean(value)
-    found: list[str] = []
+    found: list[tuple[str, bool]] = []
     current: str | None = None
+    begin = 0
     quote = ""
     position = 0
     while position < len(value):
@@ -88,13 +95,13 @@ def words(value: str) -> list[str]:
             quote, current = character, current or ""
         elif character in _BLANKS:
             if current is not None:
-                found.append(current)
-            current = None
+                found.append((current, value[begin : position - 1] == current))
+            current, begin = None, position
         else:
             current = (current or "") + character
     if quote:
         raise NotTakenError("a quote is not closed")
-    return found if current is None else [*found, current]
+    return found if current is None else [*found, (current, value[begin:] == current)]
 
 
 def specifiers(text: str) -> str:

@@ -46,16 +46,14 @@ class Fuse:
 
 def main() -> None:
     request = json.load(sys.stdin)
-    present = [
-        WantedUnit(**{**unit, "readiness": Readiness(**unit["readiness"])}) for unit in request["present"]
-    ]
+    present = [WantedUnit(**{**unit, "readiness": Readiness(**unit["readiness"])}) for unit in request["present"]]
     node = Node(Wrapped(tuple(request["prefix"]), request["environment"]), Path(request["state_dir"]))
     fuse = Fuse(request["kill_at"])
     Host.run = fuse.around(Host.run, after=True)  # type: ignore[method-assign]
     os.fsync = fuse.around(os.fsync, after=False)
     Path.unlink = fuse.around(Path.unlink, after=False)  # type: ignore[method-assign]
     node.apply(present, request["absent"], generation=request["generation"])
-    print(fuse.count)
+    sys.stdout.write(f"{fuse.count}\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import host_change, observed, unitfile
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
@@ -90,7 +90,7 @@ class Node:
         self.state = StateFiles(self.host, str(state_dir))
         self.state_dir = state_dir
 
-    def engine(self, service: str, port: int, *options: str, **changes: object) -> host_change.WantedUnit:
+    def engine(self, service: str, port: int, *options: str, **changes: Any) -> host_change.WantedUnit:
         """A unit of the simulator that serves `service` on a port."""
         command = f"{sys.executable} {SIMULATOR} --model tiny --served-model-name {service} --port {port}"
         readiness = Readiness("http", "127.0.0.1", port, expect_model=service, start_timeout_s=20, ready_timeout_s=20)
@@ -126,9 +126,7 @@ class Node:
         )
         text_digest = unitfile.text_digest(text + unitfile.section(header))
         text += unitfile.section(header._replace(text_digest=text_digest))
-        return host_change.WantedUnit(
-            name, text, digest, text_digest, readiness, stop_s, dict(environment_files or {})
-        )
+        return host_change.WantedUnit(name, text, digest, text_digest, readiness, stop_s, dict(environment_files or {}))
 
     def look(self) -> dict[str, ObservedUnit]:
         units = observed.observe_units(self.host, self.manager, str(self.state_dir))

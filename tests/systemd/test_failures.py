@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 
 import pytest
+
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import WantedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import Readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import Manager, SystemdError
@@ -118,7 +119,9 @@ def test_the_log_shown_is_the_end_of_what_this_start_printed(node: Node) -> None
     count = "i=0; while [ $i -lt 200 ]; do echo line $i; i=$((i+1)); done"
     first = node.unit("log", f"/bin/sh -c 'echo from an earlier start; {count}; exec sleep 1000'")
     node.apply([first])
-    second = node.unit("log", f"/bin/sh -c '{count.replace('line', 'LINE')}; echo the reason; exit 3'", extra="Restart=no")
+    second = node.unit(
+        "log", f"/bin/sh -c '{count.replace('line', 'LINE')}; echo the reason; exit 3'", extra="Restart=no"
+    )
     result = node.apply([second]).results[first.name]
     assert result.log_tail is not None
     lines = result.log_tail.split("\n")
@@ -128,7 +131,9 @@ def test_the_log_shown_is_the_end_of_what_this_start_printed(node: Node) -> None
 
 
 def test_a_long_line_in_the_log_is_cut(node: Node) -> None:
-    unit = node.unit("long", "/bin/sh -c 'head -c 100000 /dev/zero | tr \"\\\\\\\\0\" x; echo; exit 1'", extra="Restart=no")
+    unit = node.unit(
+        "long", "/bin/sh -c 'head -c 100000 /dev/zero | tr \"\\\\\\\\0\" x; echo; exit 1'", extra="Restart=no"
+    )
     result = node.apply([unit]).results[unit.name]
     assert result.log_tail is not None
     assert 1000 < len(result.log_tail) <= 8192

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import WantedUnit
 from tests.systemd.node import ROOT, Node, free_port
 

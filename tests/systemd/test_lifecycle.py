@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import UnitResult
 from tests.systemd.node import Node, digest_of, free_port
@@ -161,7 +161,7 @@ def test_removing_leaves_nothing_behind(node: Node) -> None:
     assert (outcome.actions, outcome.results[gone.name].state) == ({gone.name: "removed"}, "absent")
     assert (outcome.diff[0]["before"], outcome.diff[0]["after"]) == (gone.text, "")
     assert list(node.look()) == [kept.name]
-    assert not os.path.exists(f"/proc/{pid}")
+    assert not Path(f"/proc/{pid}").exists()
     left = [path.name for path in (*node.unit_dir.rglob("*goes*"), *node.state_dir.rglob("llmgw-goes*"))]
     assert left == []
     assert node.apply([], [gone.name], generation=2).changed is False
@@ -203,7 +203,7 @@ def test_environment_files_come_change_and_go_with_their_unit(node: Node) -> Non
     assert b"COLOR=blue" in _environ(node, first.name)
     assert {one["before_header"] for one in outcome.diff} == {path, f"{node.unit_dir}/{first.name}"}
     node.apply([], [first.name])
-    assert not os.path.exists(path)
+    assert not Path(path).exists()
 
 
 def test_a_kept_unit_that_still_loads_is_waited_for(node: Node) -> None:
@@ -217,5 +217,4 @@ def test_a_kept_unit_that_still_loads_is_waited_for(node: Node) -> None:
 
 
 def _environ(node: Node, name: str) -> bytes:
-    with open(f"/proc/{node.main_pid(name)}/environ", "rb") as stream:
-        return stream.read()
+    return Path(f"/proc/{node.main_pid(name)}/environ").read_bytes()

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import WantedUnit
-from tests.systemd import adhoc
+from tests.systemd import by_ansible
 from tests.systemd.node import Node, free_port
 
 Call = Callable[..., dict[str, Any]]
@@ -21,12 +21,10 @@ Call = Callable[..., dict[str, Any]]
 def call(node: Node, tmp_path: Path) -> Call:
     def run(present: list[WantedUnit], *flags: str, absent: tuple[str, ...] = (), **options: Any) -> dict[str, Any]:
         units = [asdict(unit) for unit in present]
-        return adhoc.run(
+        return by_ansible.run(
             node.wrapped,
             tmp_path / "ansible",
             "llmgw.fleet.replica_units",
-            "-e",
-            f"ansible_python_interpreter={sys.executable}",
             *flags,
             scope="user",
             state_dir=str(node.state_dir),
@@ -48,13 +46,17 @@ def test_check_mode_predicts_exactly_what_a_run_then_does(node: Node, call: Call
     ports = [free_port() for _ in range(3)]
     before = [node.engine("mod", ports[0]), node.engine("mox", ports[1]), node.engine("moy", ports[2])]
     after = [node.engine("mod", ports[0], "--max-num-seqs 2"), node.engine("mox", ports[1], description="new")]
-    for present, absent, generation in ((before, (), 1), (after, (before[2].name,), 2), (after, (), 2)):
-        predicted = call(present, "--check", "--diff", absent=absent, generation=generation)
-        done = call(present, "--diff", absent=absent, generation=generation)
-        assert "failed" not in done, done
-        assert (predicted["changed"], predicted.get("diff")) == (done["changed"], done.get("diff"))
+    for present, absent, changed in (
+        (before, (), True),
+        (after, (before[2].name,), True),
+        (after, (), False),
+    ):
+        predicted = call(present, "--check", "--diff", absent=absent)
+        done = call(present, "--diff", absent=absent)
+        assert done["failed"] is False, done["msg"]
+        assert (predicted["changed"], predicted.get("diff")) == (changed, done.get("diff"))
         assert actions(predicted) == actions(done)
-    assert done["changed"] is False
+        assert done["changed"] is changed
     assert sorted(node.look()) == [unit.name for unit in after]
 
 

@@ -89,14 +89,15 @@ def _as_written(value: object) -> object:
 
 
 def _without_control_characters(value: str) -> str:
-    if any(character < " " and character not in "\t\n" for character in value):
+    if any((character < " " and character not in "\t\n") or character == "\x7f" for character in value):
         raise refuse(codes.VALUE, "control characters cannot be handed to a process", "Remove them.")
     return value
 
 
+_TEXT_INPUT: Any = Annotated[str, Field(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")] | int | float
 Text = Annotated[
     str,
-    BeforeValidator(_as_written, json_schema_input_type=str | int | float),
+    BeforeValidator(_as_written, json_schema_input_type=_TEXT_INPUT),
     AfterValidator(_without_control_characters),
     Expects("text, or a number, handed on as written", hidden=True),
 ]

@@ -7,20 +7,26 @@ from typing import Any
 
 import pytest
 
+from llmgw.catalog.codes import MISSING
 from llmgw.catalog.jsonschema import json_schema, json_schema_text
 from llmgw.catalog.load import load
 from llmgw.catalog.parse import parse
 from llmgw.catalog.reference import EXAMPLE, OVERLAY_EXAMPLE, reference
 from llmgw.catalog.schema.document import places
-from llmgw.errors import LlmgwErrors
+from llmgw.catalog.validate import validate
 from tests.unit.catalog import golden
-from tests.unit.catalog.catalogs import catalog, mistakes
+from tests.unit.catalog.catalogs import catalog
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs/reference"
 EXAMPLE_FLEET = ROOT / "inventory/example"
-# What the schema refuses and what it cannot know are told apart by the code of the error.
-OF_FIELDS = {"catalog-unknown-key", "catalog-missing", "catalog-type", "catalog-value", "catalog-key"}
+# In fields.txt: what a pattern cannot say of a path, of a port, and of the length of a duration with a unit.
+FINER = {
+    ("models", "third", "path"),
+    ("gateway", "admin_listen"),
+    ("gateway", "timeouts", "connect"),
+    ("profiles", "none", "ready_timeout"),
+}
 
 
 def test_the_reference_page_is_what_the_schema_says() -> None:
@@ -73,32 +79,19 @@ def validator() -> Any:
 def test_the_schema_takes_what_is_a_catalog() -> None:
     accepts = validator()
     files = [path.read_bytes() for path in (EXAMPLE_FLEET / "catalog.yaml", *EXAMPLE_FLEET.glob("catalog.d/*.yaml"))]
-    for content in (*files, EXAMPLE.encode(), OVERLAY_EXAMPLE.replace("null", "rack").encode()):
+    for content in (*files, EXAMPLE.encode()):
         assert list(accepts.iter_errors(parse("f", content).tree.data)) == []
 
 
-def test_the_schema_refuses_every_field_that_is_refused() -> None:
+@pytest.mark.parametrize("name", ["fields", "meaning"])
+def test_the_schema_has_against_a_file_what_the_check_of_its_fields_has(name: str) -> None:
     accepts = validator()
-    checked = 0
-    for case in golden.read(golden.FOLDER / "fields.txt"):
-        (file,) = case.files
-        refused = {
-            error.where.line for error in mistakes(file.content.decode()) if error.where and error.code in OF_FIELDS
-        }
-        # Lines of one entry come from one anchor in the schema, so that lines, not columns, are compared.
-        assert refused
-        assert list(accepts.iter_errors(parse("f", file.content).tree.data))
-        checked += 1
-    assert checked > 5
-
-
-def test_the_schema_has_nothing_against_what_only_its_meaning_is_wrong_with() -> None:
-    accepts = validator()
-    for case in golden.read(golden.FOLDER / "meaning.txt"):
-        for file in case.files:
-            try:
-                codes = {error.code for error in mistakes(file.content.decode())}
-            except LlmgwErrors:  # pragma: no cover - mistakes() returns them
-                codes = set()
-            if not codes & OF_FIELDS:
-                assert list(accepts.iter_errors(parse("f", file.content).tree.data)) == []
+    for case in golden.read(golden.FOLDER / f"{name}.txt"):
+        data = parse("f", case.files[0].content).tree.data
+        # What a single file may lack is no mistake for an editor.
+        ours = {problem.path for problem in validate(data).problems if problem.code != MISSING or len(problem.path) > 1}
+        theirs = {tuple(error.absolute_path) for error in accepts.iter_errors(data)}
+        # A schema reports unknown and missing keys, and names that break their rule, at what holds them.
+        missed = {path for path in ours if path not in theirs and path[:-1] not in theirs}
+        assert missed <= FINER, case.title
+        assert {at for at in theirs if not any(at in (path, path[:-1]) for path in ours)} == set(), case.title

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ CHAT = f"{ON_CPU}services:\n  chat: {{profiles: small}}\n"
 TALK = "services: {talk: {profiles: small}}\n"
 
 
-def write(folder: Path, files: dict[str, str | bytes]) -> Path:
+def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +72,7 @@ def test_errors_name_the_file_as_it_was_given(tmp_path: Path, monkeypatch: pytes
     write(tmp_path, {"fleet/catalog.yaml": CHAT, "fleet/catalog.d/talk.yaml": TALK.replace("small", "tiny")})
     monkeypatch.chdir(tmp_path)
     (error,) = errors(Path("fleet"))
-    assert str(error.where) == "fleet/catalog.d/talk.yaml:1:29"
+    assert str(error.where) == "fleet/catalog.d/talk.yaml:1:19"
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "missing/catalog.yaml", "file.yaml/catalog.yaml"])
@@ -119,7 +120,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "MAX_BYTES", len(CHAT))
     write(tmp_path, {"catalog.yaml": CHAT})
-    assert load_catalog(tmp_path)
+    assert load_catalog(tmp_path) == catalog(CHAT)
     write(tmp_path, {"catalog.yaml": f"{CHAT} "})
     (error,) = errors(tmp_path)
     assert "larger than" in error.why

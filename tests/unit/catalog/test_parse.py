@@ -70,7 +70,6 @@ def test_a_quoted_merge_key_is_a_key() -> None:
         ("12:30", "12:30"),
         ("2026-01-02", "2026-01-02"),
         ("'12'", "12"),
-        ("!!str 12", "12"),
         ('"a\\tb"', "a\tb"),
         ("9" * 31, "9" * 31),
     ],
@@ -110,8 +109,8 @@ def test_line_ends_marks_and_markers_make_no_difference(text: str) -> None:
         ("ä: \x00".encode(), "U+0000", Where("f.yaml", 1, 4)),
         (b"a: 1\n\x1b[31m", "U+001B", Where("f.yaml", 2, 1)),
         ("a: 1".encode("utf-16"), "UTF-16", Where("f.yaml")),
-        (b"[" * 5000, "too deeply", Where("f.yaml")),
-        (b"a: " + b"{a: " * 5000, "too deeply", Where("f.yaml")),
+        (b"[" * 1200, "too deeply", Where("f.yaml")),
+        (b"a: " + b"{a: " * 1200, "too deeply", Where("f.yaml")),
     ],
 )
 def test_bytes_that_are_no_text_are_named_with_their_place(content: bytes, why: str, where: Where) -> None:

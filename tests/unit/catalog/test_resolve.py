@@ -234,9 +234,8 @@ def test_an_admin_listener_that_only_the_host_reaches_needs_no_token(listener: s
 
 @pytest.mark.parametrize("ports", ["32768-40000", "60999-61010", "1024-61000", "40000-40001"])
 def test_no_port_may_be_one_that_the_kernel_hands_out(ports: str) -> None:
-    (error,) = mistakes(
-        f"version: 1\nservices: {{}}\nfleet: {{port_range: {ports}}}\ngateway: {{listen: h:70, admin_listen: localhost:71}}\n"
-    )
+    listeners = "gateway: {listen: h:70, admin_listen: localhost:71}"
+    (error,) = mistakes(f"version: 1\nservices: {{}}\nfleet: {{port_range: {ports}}}\n{listeners}\n")
     assert error.code == "catalog-ports"
 
 

@@ -14,7 +14,10 @@ from llmgw.errors import LlmgwError
         (Machine(root=False, booted_by_systemd=True, user_manager_answers=True), ManagerKind.USER),
         (Machine(root=False, booted_by_systemd=False, user_manager_answers=True), ManagerKind.USER),
         (Machine(root=True, booted_by_systemd=False, user_manager_answers=False), ManagerKind.PRIVATE),
-        (Machine(root=True, booted_by_systemd=True, user_manager_answers=False, missing=("unshare",)), ManagerKind.SYSTEM),
+        (
+            Machine(root=True, booted_by_systemd=True, user_manager_answers=False, missing=("unshare",)),
+            ManagerKind.SYSTEM,
+        ),
     ],
 )
 def test_the_machines_own_manager_comes_before_one_of_our_own(machine: Machine, kind: ManagerKind) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.unit.engines_programs.programs import SIM, WAIT_S, Program
+from tests.unit.engines_programs.programs import QUICK, SIM, WAIT_S, Program
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def start_sim(start: Callable[..., Program]) -> Callable[..., Program]:
     """Starts a quick simulator of the model `m` with /sim, and more options."""
 
     def started(*args: str, **more: object) -> Program:
-        return start(SIM, "--model", "m", "--ttft-ms", "1", "--itl-ms", "1", "--faults", *args, **more)
+        return start(SIM, *QUICK, *args, **more)
 
     return started
 
@@ -40,6 +40,16 @@ def start_sim(start: Callable[..., Program]) -> Callable[..., Program]:
 def sim(start_sim: Callable[..., Program]) -> Program:
     """A quick simulator that serves the model `m`."""
     return start_sim().ready()
+
+
+@pytest.fixture(scope="module")
+def shared_sim() -> Iterator[Program]:
+    """A quick simulator for all tests of a module: for those that leave nothing behind which another could see."""
+    running = Program(SIM, *QUICK)
+    try:
+        yield running.ready()
+    finally:
+        running.end()
 
 
 @pytest.fixture

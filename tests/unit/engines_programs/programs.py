@@ -20,6 +20,8 @@ from typing import Any
 FILES = Path(__file__).parents[3] / "collections/ansible_collections/llmgw/fleet/roles/engine/files"
 SIM = FILES / "llmgw_sim"
 LLAMA_SERVER = FILES / "llama_server.py"
+QUICK = ("--model", "m", "--ttft-ms", "1", "--itl-ms", "1", "--faults")
+"""A simulator of the model `m` that nobody waits for, with /sim."""
 WAIT_S = 20.0
 
 

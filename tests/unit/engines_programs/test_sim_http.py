@@ -22,8 +22,8 @@ def talk(sim: Program, sent: bytes) -> bytes:
         return received
 
 
-def test_one_connection_carries_several_requests(sim: Program) -> None:
-    connection = sim.connect()
+def test_one_connection_carries_several_requests(shared_sim: Program) -> None:
+    connection = shared_sim.connect()
     for _ in range(3):
         connection.request("POST", "/v1/completions", BODY)
         response = connection.getresponse()
@@ -34,8 +34,8 @@ def test_one_connection_carries_several_requests(sim: Program) -> None:
     connection.close()
 
 
-def test_a_connection_goes_on_after_a_stream(sim: Program) -> None:
-    connection = sim.connect()
+def test_a_connection_goes_on_after_a_stream(shared_sim: Program) -> None:
+    connection = shared_sim.connect()
     connection.request("POST", "/v1/completions", b'{"prompt": "hello", "stream": true}')
     assert connection.getresponse().read().endswith(b"data: [DONE]\n\n")
     sock = connection.sock
@@ -45,30 +45,30 @@ def test_a_connection_goes_on_after_a_stream(sim: Program) -> None:
     connection.close()
 
 
-def test_pipelined_requests_are_answered_in_order(sim: Program) -> None:
+def test_pipelined_requests_are_answered_in_order(shared_sim: Program) -> None:
     first = b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
-    received = talk(sim, first + b"GET /nothing HTTP/1.1\r\nConnection: close\r\n\r\n")
+    received = talk(shared_sim, first + b"GET /nothing HTTP/1.1\r\nConnection: close\r\n\r\n")
     assert received.startswith(b"HTTP/1.1 200 OK\r\n")
     assert received.endswith(b'{"detail": "Not Found"}')
 
 
-def test_a_chunked_body_is_read(sim: Program) -> None:
+def test_a_chunked_body_is_read(shared_sim: Program) -> None:
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (BODY[:5], BODY[5:])) + b"0\r\n\r\n"
     head = b"POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    assert b'"completion_tokens": 1' in talk(sim, head + chunks)
+    assert b'"completion_tokens": 1' in talk(shared_sim, head + chunks)
 
 
-def test_a_body_in_small_pieces_is_read(sim: Program) -> None:
+def test_a_body_in_small_pieces_is_read(shared_sim: Program) -> None:
     sent = b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(BODY), BODY)
-    with socket.create_connection(("127.0.0.1", sim.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", shared_sim.port), timeout=10) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for position in range(0, len(sent), 7):
             connection.sendall(sent[position : position + 7])
         assert connection.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_an_old_client_gets_its_answer_and_the_end(sim: Program) -> None:
-    assert talk(sim, b"GET /health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+def test_an_old_client_gets_its_answer_and_the_end(shared_sim: Program) -> None:
+    assert talk(shared_sim, b"GET /health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,6 @@ def test_an_old_client_gets_its_answer_and_the_end(sim: Program) -> None:
         b"GET / HTTP/1.1\r\nLong: " + b"x" * 70_000,
     ],
 )
-def test_what_is_no_request_gets_400_and_the_end(sim: Program, sent: bytes) -> None:
-    assert talk(sim, sent).startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert sim.ask("GET", "/health")[0] == 200
+def test_what_is_no_request_gets_400_and_the_end(shared_sim: Program, sent: bytes) -> None:
+    assert talk(shared_sim, sent).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert shared_sim.ask("GET", "/health")[0] == 200

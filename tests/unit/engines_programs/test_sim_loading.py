@@ -61,7 +61,9 @@ def test_a_port_that_somebody_listens_on_is_an_error(start: Callable[..., Progra
     ("options", "complaint"),
     [
         (["--model", "m", "--max-model-len", "2000", "--kv-tokens", "1000"], "does not fit into --kv-tokens 1000"),
-        (["--model", "m", "--tensor-parallel", "2"], "unrecognized arguments: --tensor-parallel 2"),
+        (["--model", "m", "--kv-tokens", "15"], "does not fit into --kv-tokens 15"),
+        (["--model", "m", "--tensor-parallel", "2", "--api-key=secret"], "unknown: --tensor-parallel, --api-key\n"),
+        (["--model", "m", "stray"], "unknown: words that belong to no option"),
         (["--model", "m", "--api-key-file", "/nowhere"], "--api-key-file: "),
         (["--model", "m", "--load-seconds", "nan"], "nan"),
         (["--model", "m", "--max-num-seqs", "0"], "0 is less than 1"),

@@ -17,8 +17,8 @@ HELLO: ChatCompletionUserMessageParam = {"role": "user", "content": "Hello, who 
 ClientOf = Callable[..., openai.OpenAI]
 
 
-def test_a_chat_answer_is_the_same_each_time_and_labelled(sim: Program, client_of: ClientOf) -> None:
-    client = client_of(sim)
+def test_a_chat_answer_is_the_same_each_time_and_labelled(shared_sim: Program, client_of: ClientOf) -> None:
+    client = client_of(shared_sim)
     first, second = (client.chat.completions.create(model="m", messages=[HELLO]) for _ in range(2))
     assert first.choices[0].message.content
     assert first.choices[0].message.content.startswith("[simulated] ")
@@ -29,16 +29,18 @@ def test_a_chat_answer_is_the_same_each_time_and_labelled(sim: Program, client_o
     assert first.id != second.id
 
 
-def test_another_prompt_gets_another_answer(sim: Program, client_of: ClientOf) -> None:
-    client = client_of(sim)
+def test_another_prompt_gets_another_answer(shared_sim: Program, client_of: ClientOf) -> None:
+    client = client_of(shared_sim)
     texts = {
         client.completions.create(model="m", prompt=prompt, max_tokens=24).choices[0].text for prompt in ("a", "b")
     }
     assert len(texts) == 2
 
 
-def test_a_chat_stream_gives_the_same_text_in_pieces_and_ends_with_usage(sim: Program, client_of: ClientOf) -> None:
-    client = client_of(sim)
+def test_a_chat_stream_gives_the_same_text_in_pieces_and_ends_with_usage(
+    shared_sim: Program, client_of: ClientOf
+) -> None:
+    client = client_of(shared_sim)
     whole = client.chat.completions.create(model="m", messages=[HELLO], max_tokens=5)
     chunks = list(
         client.chat.completions.create(
@@ -59,8 +61,8 @@ def test_a_chat_stream_gives_the_same_text_in_pieces_and_ends_with_usage(sim: Pr
     assert chunks[-1].usage.completion_tokens == 5
 
 
-def test_a_stream_is_server_sent_events_that_end_with_done(sim: Program) -> None:
-    with sim.stream("/v1/completions", {"prompt": "hello", "max_tokens": 2}) as response:
+def test_a_stream_is_server_sent_events_that_end_with_done(shared_sim: Program) -> None:
+    with shared_sim.stream("/v1/completions", {"prompt": "hello", "max_tokens": 2}) as response:
         assert response.getheader("content-type") == "text/event-stream; charset=utf-8"
         assert response.getheader("transfer-encoding") == "chunked"
         got = events(response)
@@ -76,15 +78,17 @@ def test_the_header_of_a_stream_comes_before_its_first_token(start_sim: Callable
         assert response.status == 200
 
 
-def test_ignore_eos_gives_as_many_tokens_as_asked_for(sim: Program, client_of: ClientOf) -> None:
-    answer = client_of(sim).completions.create(model="m", prompt="p", max_tokens=100, extra_body={"ignore_eos": True})
+def test_ignore_eos_gives_as_many_tokens_as_asked_for(shared_sim: Program, client_of: ClientOf) -> None:
+    answer = client_of(shared_sim).completions.create(
+        model="m", prompt="p", max_tokens=100, extra_body={"ignore_eos": True}
+    )
     assert answer.usage
     assert answer.usage.completion_tokens == 100
     assert len(answer.choices[0].text.split()) == 100
 
 
-def test_embeddings_are_unit_vectors_in_either_encoding(sim: Program, client_of: ClientOf) -> None:
-    client = client_of(sim)  # asks for base64
+def test_embeddings_are_unit_vectors_in_either_encoding(shared_sim: Program, client_of: ClientOf) -> None:
+    client = client_of(shared_sim)  # asks for base64
     packed = client.embeddings.create(model="m", input=["one text", "another"])
     plain = client.embeddings.create(model="m", input="one text", encoding_format="float")
     assert len(packed.data) == 2
@@ -95,16 +99,16 @@ def test_embeddings_are_unit_vectors_in_either_encoding(sim: Program, client_of:
     assert len(client.embeddings.create(model="m", input="x", dimensions=5).data[0].embedding) == 5
 
 
-def test_tokenize_counts_a_prompt_and_a_chat(sim: Program) -> None:
-    status, body = sim.ask("POST", "/tokenize", {"model": "m", "prompt": "one two, three"})
+def test_tokenize_counts_a_prompt_and_a_chat(shared_sim: Program) -> None:
+    status, body = shared_sim.ask("POST", "/tokenize", {"model": "m", "prompt": "one two, three"})
     assert status == 200
     assert body["count"] == len(body["tokens"]) == 4
-    assert sim.ask("POST", "/tokenize", {"messages": [HELLO]})[1]["count"] == 7
+    assert shared_sim.ask("POST", "/tokenize", {"messages": [HELLO]})[1]["count"] == 7
 
 
-def test_an_unknown_model_is_not_found(sim: Program, client_of: ClientOf) -> None:
+def test_an_unknown_model_is_not_found(shared_sim: Program, client_of: ClientOf) -> None:
     with pytest.raises(openai.NotFoundError, match="The model `other` does not exist") as refusal:
-        client_of(sim).chat.completions.create(model="other", messages=[HELLO])
+        client_of(shared_sim).chat.completions.create(model="other", messages=[HELLO])
     assert refusal.value.body == {
         "message": "The model `other` does not exist.",
         "type": "NotFoundError",
@@ -129,9 +133,9 @@ def test_an_unknown_model_is_not_found(sim: Program, client_of: ClientOf) -> Non
     ],
 )
 def test_a_request_that_means_nothing_is_answered_with_400(
-    sim: Program, path: str, body: bytes, complaint: str
+    shared_sim: Program, path: str, body: bytes, complaint: str
 ) -> None:
-    status, answer = sim.ask("POST", path, body)
+    status, answer = shared_sim.ask("POST", path, body)
     assert status == 400
     assert answer["error"]["code"] == 400
     assert complaint in answer["error"]["message"]
@@ -145,9 +149,9 @@ def test_what_does_not_fit_into_the_context_is_refused(start_sim: Callable[..., 
     assert "maximum context length is 32 tokens" in answer["error"]["message"]
 
 
-def test_unknown_paths_and_methods_are_told_apart(sim: Program) -> None:
-    assert sim.ask("GET", "/nothing") == (404, {"detail": "Not Found"})
-    assert sim.ask("GET", "/v1/completions") == (405, {"detail": "Method Not Allowed"})
+def test_unknown_paths_and_methods_are_told_apart(shared_sim: Program) -> None:
+    assert shared_sim.ask("GET", "/nothing") == (404, {"detail": "Not Found"})
+    assert shared_sim.ask("GET", "/v1/completions") == (405, {"detail": "Method Not Allowed"})
 
 
 def test_the_key_guards_v1_and_nothing_else(
@@ -166,9 +170,15 @@ def test_the_key_guards_v1_and_nothing_else(
     assert sim.ask("POST", "/tokenize", {"prompt": "x"})[0] == 200
 
 
-def test_content_may_come_in_parts(sim: Program) -> None:
+def test_half_a_character_is_text_too(shared_sim: Program) -> None:
+    assert shared_sim.ask("POST", "/v1/completions", b'{"prompt": "half \\ud83d of it"}')[0] == 200
+    assert shared_sim.ask("POST", "/v1/embeddings", b'{"input": "\\ud83d"}')[0] == 200
+    assert shared_sim.ask("POST", "/tokenize", b'{"prompt": "\\ud83d"}')[0] == 200
+
+
+def test_content_may_come_in_parts(shared_sim: Program) -> None:
     parts = [{"type": "text", "text": "one two"}, {"type": "text", "text": "three"}]
-    status, body = sim.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": parts}]})
+    status, body = shared_sim.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": parts}]})
     assert status == 200
     assert body["usage"]["prompt_tokens"] == 4
     json.dumps(body)

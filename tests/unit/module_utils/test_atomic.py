@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.llmgw.fleet.plugins.module_utils import atomic
 
 
@@ -27,6 +28,7 @@ def test_a_failed_write_keeps_the_old_content_and_leaves_no_litter(
     path.write_text("old")
 
     def full(handle: int) -> None:
+        os.fstat(handle)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -52,7 +54,7 @@ def test_a_file_is_on_disk_before_its_name_is(tmp_path: Path, monkeypatch: pytes
         order.append("rename")
         return replace(path, target)
 
-    monkeypatch.setattr(os, "fsync", lambda handle: order.append(os.readlink(f"/proc/self/fd/{handle}")))
+    monkeypatch.setattr(os, "fsync", lambda handle: order.append(str(Path(f"/proc/self/fd/{handle}").readlink())))
     monkeypatch.setattr(Path, "replace", renamed)
     atomic.write(str(tmp_path / "unit"), b"new", 0o644)
     assert [Path(name).name.startswith(".unit.") for name in order] == [True, False, False]

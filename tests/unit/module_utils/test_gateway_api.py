@@ -5,10 +5,11 @@ import json
 from collections.abc import Mapping
 
 import pytest
-from ansible_collections.llmgw.fleet.plugins.module_utils import gateway_api
-from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import gateway_api
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
 from tests.unit.module_utils.fake_host import FakeHost
 
 URL = "http://127.0.0.1:8081"
@@ -29,14 +30,13 @@ class Gateway(FakeHost):
         self._left = list(answers)
 
     def fetch(self, url: str, timeout_s: float, headers: dict[str, str]) -> Response:
+        assert timeout_s > 0
         self.fetched.append((url, headers))
         return self._left.pop(0) if len(self._left) > 1 else self._left[0]
 
 
 def wait(gateway: Gateway, *endpoints: str, drain_timeout_s: float = 5.0) -> gateway_api.Drained:
-    return gateway_api.wait(
-        gateway, URL, "secret", 7, endpoints, reload_timeout_s=0.2, drain_timeout_s=drain_timeout_s
-    )
+    return gateway_api.wait(gateway, URL, "secret", 7, endpoints, reload_timeout_s=0.2, drain_timeout_s=drain_timeout_s)
 
 
 def test_it_waits_for_the_routes_and_then_for_the_last_request() -> None:

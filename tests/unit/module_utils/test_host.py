@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.llmgw.fleet.plugins.module_utils import host
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, within
 
 HOST = Host()
@@ -45,6 +46,16 @@ def test_commands_run_in_the_c_locale_and_find_system_directories(monkeypatch: p
     monkeypatch.setenv("PATH", "/nowhere")
     result = HOST.run(["sh", "-c", "echo $LC_ALL; echo $PATH"], 10)
     assert result.stdout == "C\n/nowhere:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+
+
+def test_commands_find_the_user_manager_where_a_login_did_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "_stat", lambda _path: Path("/").stat())
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/mine")
+    assert HOST.run(["sh", "-c", "echo $XDG_RUNTIME_DIR"], 10).stdout == "/run/mine\n"
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert HOST.run(["sh", "-c", "echo $XDG_RUNTIME_DIR"], 10).stdout == f"/run/user/{os.getuid()}\n"
+    monkeypatch.setattr(host, "_stat", lambda _path: None)
+    assert HOST.run(["sh", "-c", "echo $XDG_RUNTIME_DIR"], 10).stdout == "\n"
 
 
 def test_files_are_read_up_to_a_limit(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.llmgw.fleet.plugins.module_utils import companions, host_change
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import HostChange, WantedUnit
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.unit.module_utils.unit_texts import NAME, running, wanted
 
 OTHER = "llmgw-chat.1.0.service"

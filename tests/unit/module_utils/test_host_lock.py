@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.llmgw.fleet.plugins.module_utils import host_lock
 
 HOLDER = """

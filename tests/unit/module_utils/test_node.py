@@ -7,8 +7,13 @@ import dataclasses
 import json
 import time
 
+import pytest
+
 from ansible_collections.llmgw.fleet.plugins.module_utils import node
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import NodeFacts
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
+from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record
+from ansible_collections.llmgw.fleet.plugins.module_utils.unitfile import Header
 from tests.unit.module_utils.fake_host import FakeHost
 from tests.unit.module_utils.smi_texts import card, document
 
@@ -83,6 +88,29 @@ def test_without_a_manager_the_units_are_unknown_and_not_none_at_all() -> None:
     facts = node.collect(FakeHost(FILES), node.Options())
     assert facts.units is None
     assert probes(facts)["units"] is False
+
+
+@pytest.mark.parametrize(
+    ("health", "models", "serves"),
+    [
+        (Response(200, b"ok"), Response(200, b'{"data": [{"id": "tiny"}]}'), True),
+        (Response(200, b"ok"), Response(200, b'{"data": [{"id": "other"}]}'), False),
+        (Response(503, b"loading"), Response(200, b'{"data": [{"id": "tiny"}]}'), False),
+        (Response(None, b"", "timed out"), Response(None, b"", "timed out"), None),
+    ],
+)
+def test_a_unit_is_ready_when_its_weights_are_served_and_unknown_when_it_is_silent(
+    health: Response, models: Response, serves: bool | None
+) -> None:
+    host = FakeHost(answers={"http://10.0.0.1:18000/up": health, "http://10.0.0.1:18000/list": models})
+    header = Header(address="10.0.0.1", port=18000, served_name="tiny")
+    assert node._serves(host, header, Record(health_path="/up", models_path="/list")) is serves
+
+
+def test_a_unit_without_a_record_is_asked_at_the_usual_paths() -> None:
+    host = FakeHost()
+    node._serves(host, Header(address="10.0.0.1", port=18000), Record())
+    assert [url for url, _headers in host.fetched] == ["http://10.0.0.1:18000/health"]
 
 
 def test_a_node_without_a_state_directory_has_no_marker_and_no_generation() -> None:

@@ -40,6 +40,8 @@ class Node(FakeHost):
         self.shown = shown
 
     def run(self, argv: Any, timeout_s: float, stdin: str | None = None) -> Result:
+        assert timeout_s > 0
+        assert stdin is None
         self.ran.append(" ".join(argv))
         names = {*argv[argv.index("--") + 1 :], *self.shown} - {"llmgw-*.*.*.service"}
         blocks = []

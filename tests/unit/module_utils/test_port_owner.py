@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 from ansible_collections.llmgw.fleet.plugins.module_utils.port_owner import owns
 from tests.unit.module_utils.fake_host import FakeHost
@@ -17,11 +18,12 @@ GROUP = "/app.slice/llmgw-chat.0.0.service"
 
 
 def line(address: str, port: int, inode: int, state: str = "0A") -> str:
-    return f"   0: {address}:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1\n"
+    queues = "00000000:00000000 00:00000000 00000000"
+    return f"   0: {address}:{port:04X} 00000000:0000 {state} {queues}     0        0 {inode} 1\n"
 
 
 def machine(table: str, table6: str = "") -> FakeHost:
-    """Process 7 (in the group) holds socket 70, process 9 (elsewhere) socket 90; addresses are of a little-endian machine."""
+    """Processes 7 and 8 (in the group and below it) hold sockets 70 and 80, process 9 (elsewhere) socket 90."""
     files = {
         "/proc/net/tcp": HEAD + table,
         "/proc/net/tcp6": HEAD + table6,
@@ -62,7 +64,11 @@ def test_what_cannot_be_seen_is_unknown() -> None:
     assert owns(FakeHost(), GROUP, 7, "127.0.0.1", 18000) is None
     assert owns(machine(line("0100007F", 18000, 90)), "", 7, "127.0.0.1", 18000) is None
     hidden = FakeHost(
-        {"/proc/net/tcp": HEAD + line("0100007F", 18000, 90), "/proc/7/cgroup": f"0::{GROUP}\n", "/proc/9/cgroup": "0::/\n"}
+        {
+            "/proc/net/tcp": HEAD + line("0100007F", 18000, 90),
+            "/proc/7/cgroup": f"0::{GROUP}\n",
+            "/proc/9/cgroup": "0::/\n",
+        }
     )
     assert owns(hidden, GROUP, 7, "127.0.0.1", 18000) is None
 
@@ -81,9 +87,19 @@ def test_real_tables_tell_this_process_from_a_child_in_the_same_group() -> None:
         assert owns(Host(), "/no/such/group", None, "127.0.0.1", port) is False
 
 
+LISTEN = """
+import socket
+listener = socket.socket(socket.AF_INET6)
+listener.bind(("::1", 0))
+listener.listen()
+print(listener.getsockname()[1], flush=True)
+input()
+"""
+
+
 def test_an_ipv6_listener_is_found() -> None:
-    code = "import socket;s=socket.socket(socket.AF_INET6);s.bind(('::1',0));s.listen();print(s.getsockname()[1],flush=True);input()"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+    argv = [sys.executable, "-c", LISTEN]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         said = child.stdout.readline()
         if not said:

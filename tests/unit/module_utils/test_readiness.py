@@ -5,11 +5,12 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ansible_collections.llmgw.fleet.plugins.module_utils import readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import Answer, Exit, Readiness, Seen, Times
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.unit.module_utils.fake_host import FakeHost
 
 HTTP = Readiness("http", "10.0.0.1", 18000, expect_model="chat", start_timeout_s=60, ready_timeout_s=600)
@@ -70,7 +71,11 @@ def test_without_an_expected_name_any_model_will_do() -> None:
 
 @pytest.mark.parametrize(
     ("address", "asked"),
-    [("0.0.0.0", "http://127.0.0.1:18000/health"), ("::", "http://[::1]:18000/health"), ("fd00::1", "http://[fd00::1]:18000/health")],
+    [
+        ("0.0.0.0", "http://127.0.0.1:18000/health"),
+        ("::", "http://[::1]:18000/health"),
+        ("fd00::1", "http://[fd00::1]:18000/health"),
+    ],
 )
 def test_an_engine_on_all_addresses_is_asked_on_the_loopback(address: str, asked: str) -> None:
     host = FakeHost()

@@ -14,14 +14,14 @@ from tests.unit.module_utils.smi_texts import bus_id, card, document, mig_uuid, 
 QUERY = "nvidia-smi -q -x"
 LIST = "nvidia-smi -L"
 CAPABILITY = "nvidia-smi --query-gpu=uuid,compute_cap --format=csv,noheader"
-LOST = "Unable to determine the device handle for GPU1: 0000:11:00.0: GPU is lost.  Reboot the system to recover"
+LOST = "Unable to determine the device handle for GPU1: 0000:11:00.0: GPU is lost.  Reboot the system"
 BOUND = "/proc/driver/nvidia/gpus"
 
 
 def bound(*numbers: int, excluded: int = -1) -> dict[str, str | bytes]:
     """The driver's own list of cards."""
     return {
-        f"{BOUND}/{bus_id(number)[4:].lower()}/information": f"GPU Excluded:\t {'Yes' if number == excluded else 'No'}\n"
+        f"{BOUND}/{bus_id(number)[4:].lower()}/information": f"GPU Excluded: {'Yes' if number == excluded else 'No'}\n"
         for number in numbers
     }
 
@@ -95,6 +95,9 @@ def test_a_refusal_leaves_the_cards_unknown_and_says_why(result: Result, code: s
     (finding,) = cards.findings
     assert (finding.code, finding.subject) == (code, None)
     assert finding.remedy
+    said = result.stdout + result.stderr
+    assert finding.evidence[0] == f"exit status {result.rc}"
+    assert [quote in " ".join(said.split()) for quote in finding.evidence[1:]] == ([True] if said else [])
 
 
 def test_one_card_that_makes_nvidia_smi_give_up_does_not_hide_the_others() -> None:

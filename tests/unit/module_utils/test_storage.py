@@ -74,6 +74,13 @@ def test_the_size_of_a_bucket_is_unknown() -> None:
     assert (entry.shared, entry.total_bytes, entry.free_bytes) == (True, None, None)
 
 
+def test_a_filesystem_that_says_it_has_no_bytes_has_unknown_ones() -> None:
+    machine = host("/data/a")
+    machine.space["/data/a"] = (0, 0)
+    entry = read(machine, "/data/a")["/data"]
+    assert (entry.total_bytes, entry.free_bytes) == (None, None)
+
+
 def test_a_link_is_followed_to_the_filesystem_that_it_points_to() -> None:
     machine = host("/data/a", links={"/models": "/data/a"})
     assert read(machine, "/models")["/data"].directories == ("/models",)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
-from ansible_collections.llmgw.fleet.plugins.module_utils import systemd
-from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import systemd
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
 from tests.unit.module_utils.fake_host import FakeHost
 
 TWO_UNITS = "Id=a.service\nLoadState=loaded\nControlGroup=/x=y\n\nId=b.service\nLoadState=not-found\n"
@@ -18,8 +21,10 @@ class Answering(FakeHost):
         super().__init__()
         self.answer = answer
 
-    def run(self, argv: object, timeout_s: float, stdin: str | None = None) -> Result:
-        self.ran.append(" ".join(map(str, argv)))  # type: ignore[call-overload]
+    def run(self, argv: Sequence[str], timeout_s: float, stdin: str | None = None) -> Result:
+        assert timeout_s > 0
+        assert stdin is None
+        self.ran.append(" ".join(argv))
         return self.answer
 
 
@@ -121,7 +126,9 @@ def test_lingering_is_left_alone_where_nobody_ends_sessions() -> None:
 def test_lingering_is_enabled_once_and_a_refusal_is_said() -> None:
     files = {"/run/systemd/users/1000": ""}
     commands: dict[str, Result | str] = {"id --user --name": "ops\n"}
-    refusing = FakeHost(files, commands={**commands, "loginctl --no-ask-password enable-linger": Result(1, "", "denied")})
+    refusing = FakeHost(
+        files, commands={**commands, "loginctl --no-ask-password enable-linger": Result(1, "", "denied")}
+    )
     warning = systemd.Manager(refusing, systemd.USER).keep_after_logout()
     assert warning is not None
     assert "loginctl enable-linger ops" in warning

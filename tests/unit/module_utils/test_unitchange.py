@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from ansible_collections.llmgw.fleet.plugins.module_utils import unitchange
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
 

@@ -11,9 +11,11 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 
-def run(module: ModuleType, capsys: pytest.CaptureFixture[str], *, check: bool = False, **options: Any) -> dict[str, Any]:
+def run(
+    module: ModuleType, capsys: pytest.CaptureFixture[str], *, check: bool = False, **options: Any
+) -> dict[str, Any]:
     """What the module answers, failed or not."""
-    arguments = {**options, "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp", "_ansible_keep_remote_files": False}
+    arguments = {**options, "_ansible_check_mode": check}
     with patch_module_args(arguments), pytest.raises(SystemExit):
         module.main()
     answer: dict[str, Any] = json.loads(capsys.readouterr().out.strip().splitlines()[-1])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ansible_collections.llmgw.fleet.plugins.modules import bundle
 from tests.unit.modules import in_process
 
@@ -16,7 +17,9 @@ Publish = Callable[..., dict[str, Any]]
 
 
 def content(generation: int, digest: str, **volatile: Any) -> str:
-    return json.dumps({"format_version": 1, "generation": generation, "routes_digest": digest, "routes": {}, **volatile})
+    return json.dumps(
+        {"format_version": 1, "generation": generation, "routes_digest": digest, "routes": {}, **volatile}
+    )
 
 
 @pytest.fixture
@@ -91,10 +94,10 @@ class Admin(http.server.BaseHTTPRequestHandler):
     """A gateway's admin API that counts one request less each time it is asked."""
 
     in_flight = 2
-    token: str | None = None
+    authorization: str | None = None
 
     def do_GET(self) -> None:
-        type(self).token = self.headers.get("Authorization")
+        type(self).authorization = self.headers.get("Authorization")
         endpoints = [{"id": "chat/0@n1", "in_flight": max(0, type(self).in_flight)}, {"id": "x/0@n1", "in_flight": 9}]
         type(self).in_flight -= 1
         body = json.dumps({"format_version": 1, "generation": 3, "endpoints": endpoints}).encode()
@@ -103,13 +106,13 @@ class Admin(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+    def log_message(self, *_: Any) -> None:
+        """Keeps quiet."""
 
 
 @pytest.fixture
 def admin_url() -> Iterator[str]:
-    Admin.in_flight, Admin.token = 2, None
+    Admin.in_flight, Admin.authorization = 2, None
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Admin) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -123,7 +126,7 @@ def test_endpoints_are_waited_for_with_the_token_of_the_host(publish: Publish, t
     token.write_text("s3cret\n")
     answer = publish(3, admin_url=admin_url, admin_token_file=str(token), drain=["chat/0@n1"])
     assert (answer["drained"], answer["in_flight"], answer["gateway_generation"]) == (True, {}, 3)
-    assert Admin.token == "Bearer s3cret"
+    assert Admin.authorization == "Bearer s3cret"
     assert "s3cret" not in json.dumps(answer)
     assert 0 < answer["waited_s"] < 5
 

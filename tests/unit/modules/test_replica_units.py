@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.llmgw.fleet.plugins.module_utils import systemd
+
+from ansible_collections.llmgw.fleet.plugins.module_utils import host_lock, systemd
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import WantedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import UnitResult
 from ansible_collections.llmgw.fleet.plugins.modules import replica_units
@@ -19,7 +20,7 @@ from tests.unit.modules import in_process
 Call = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the units lie, on a machine whose systemd has loaded none."""
     monkeypatch.setattr(systemd.Manager, "show", lambda *_: {})
@@ -30,7 +31,7 @@ def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def call(tmp_path: Path, units: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     def run(*present: WantedUnit, check: bool = True, **options: Any) -> dict[str, Any]:
         defaults = {"scope": "user", "state_dir": str(tmp_path / "state"), "generation": 5, "lock_timeout_s": 0}
         given = {**defaults, "present": [asdict(unit) for unit in present], **options}
@@ -66,7 +67,7 @@ def test_a_newer_generation_on_the_host_stops_everything(call: Call, tmp_path: P
 
 def test_a_run_beside_another_is_refused_and_names_it(call: Call, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    with replica_units.host_lock.hold(str(tmp_path / "state/lock"), 0):
+    with host_lock.hold(str(tmp_path / "state/lock"), 0):
         assert "another llmgw run (pid " in call(wanted(), check=False)["msg"]
         assert call(wanted(), check=True)["changed"] is True
 

@@ -23,12 +23,15 @@ from llmgw_sim.engine import BLOCK_TOKENS, Engine, Pace
 from llmgw_sim.web import Connection
 
 BACKLOG = 2048
+DEFAULT_MODEL_LEN = 8192
 FLUSH_S = 1.0
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
     """The options, checked; named as vLLM's where vLLM has them. Exits 2 with a message for what is not understood."""
-    parser = argparse.ArgumentParser("llmgw-sim", description=llmgw_sim.__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        "llmgw-sim", "llmgw-sim --model NAME [options]; --help lists them", llmgw_sim.__doc__, allow_abbrev=False
+    )
     parser.add_argument("--version", action="version", version=f"llmgw-sim {llmgw_sim.VERSION} (simulator)")
     add = parser.add_argument
     add("--model", required=True, help="name or path of the weights; never opened")
@@ -40,7 +43,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--max-model-len",
         type=_positive,
         metavar="TOKENS",
-        help="longest prompt and answer (default: 8192 or --kv-tokens)",
+        help=f"longest prompt and answer (default: {DEFAULT_MODEL_LEN}, or what fits)",
     )
     add("--max-num-seqs", type=_positive, default=256, metavar="N", help="requests that run at once; more wait")
     add("--kv-tokens", type=_positive, default=65536, metavar="TOKENS", help="size of the KV cache")
@@ -54,9 +57,13 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--faults", action="store_true", help="serve /sim/faults and /sim/state, for tests")
     add("--fail-load", type=_seconds, metavar="S", help="fail to load after S seconds, exit 1")
     add("--load-never", action="store_true", help="load for ever")
-    options = parser.parse_args(argv)
-    options.max_model_len = options.max_model_len or min(8192, options.kv_tokens)
-    if options.max_model_len > options.kv_tokens // BLOCK_TOKENS * BLOCK_TOKENS:
+    options, unknown = parser.parse_known_args(argv)
+    if unknown:  # named without their values, one of which may be a secret
+        named = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+        parser.error(f"unknown: {', '.join(named) or 'words that belong to no option'}")
+    room = options.kv_tokens // BLOCK_TOKENS * BLOCK_TOKENS
+    options.max_model_len = options.max_model_len or min(DEFAULT_MODEL_LEN, room)
+    if not 0 < options.max_model_len <= room:
         parser.error(f"--max-model-len {options.max_model_len} does not fit into --kv-tokens {options.kv_tokens}")
     keys = [os.environ.get("VLLM_API_KEY", "")]
     if options.api_key_file:
@@ -83,6 +90,7 @@ def _seconds(text: str) -> float:
 def say(message: str) -> None:
     """One line to the log."""
     sys.stderr.write(f"llmgw-sim: {message}\n")
+    sys.stderr.flush()
 
 
 async def serve(options: argparse.Namespace) -> int:

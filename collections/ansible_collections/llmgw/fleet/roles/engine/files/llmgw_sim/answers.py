@@ -31,9 +31,14 @@ def is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def as_bytes(text: str) -> bytes:
+    """The text in UTF-8, also where JSON's escapes have put half a character into it."""
+    return text.encode("utf-8", "surrogatepass")
+
+
 def token_id(token: str) -> int:
     """A number for a token, the same everywhere."""
-    return zlib.crc32(token.encode()) % 50_000
+    return zlib.crc32(as_bytes(token)) % 50_000
 
 
 def prompt_tokens(prompt: object, param: str) -> list[str]:
@@ -53,7 +58,7 @@ def chat_tokens(messages: object) -> list[str]:
     for message in messages:
         content = message.get("content") or ""
         if isinstance(content, list):
-            content = "\n".join(part["text"] for part in content if isinstance(part, dict) and "text" in part)
+            content = "\n".join(str(part["text"]) for part in content if isinstance(part, dict) and "text" in part)
         found += [str(message.get("role")), *tokens(str(content))]
     return found
 
@@ -62,13 +67,13 @@ def word(prompt: list[str], index: int) -> str:
     """The answer's token at `index`: the same for the same prompt, and recognisable as nobody's opinion."""
     if index == 0:
         return "[simulated]"
-    digest = zlib.crc32(f"{index} {' '.join(prompt)}".encode())
+    digest = zlib.crc32(as_bytes(f"{index} {' '.join(prompt)}"))
     return f" {WORDS[digest % len(WORDS)]}"
 
 
 def vector(text_tokens: list[str], size: int) -> list[float]:
     """An embedding of length 1, the same for the same text."""
-    stream = hashlib.shake_256(" ".join(text_tokens).encode()).digest(2 * size)
+    stream = hashlib.shake_256(as_bytes(" ".join(text_tokens))).digest(2 * size)
     values = [value / 32768 for value in struct.unpack(f"<{size}h", stream)]
     length = math.sqrt(sum(value * value for value in values)) or 1.0
     return [value / length for value in values]

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policies, limits and budgets as pure functions (G4, G5, G6)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llmgw.gateway.admission import ByteBudget, RetryBudget, busy
+from llmgw.gateway.choose import choose
+from llmgw.gateway.refusal import KEY_BUSY, SERVICE_BUSY
+
+
+@dataclass(eq=False)
+class Seen:
+    in_flight: int = 0
+    max_concurrency: int | None = None
+
+
+LOADS = st.lists(st.integers(0, 5), min_size=1, max_size=8)
+TURNS = st.integers(0, 10_000)
+
+
+@given(LOADS, TURNS, TURNS)
+def test_the_least_loaded_is_chosen(loads: list[int], turn: int, seed: int) -> None:
+    ready = [Seen(load) for load in loads]
+    chosen = choose("least-inflight", ready, turn, seed)
+    assert chosen is not None
+    assert chosen.in_flight == min(loads)
+
+
+@given(st.integers(1, 8), st.integers(0, 5), TURNS)
+def test_equals_are_chosen_in_turn(count: int, load: int, turn: int) -> None:
+    ready = [Seen(load) for _number in range(count)]
+    chosen = [choose("least-inflight", ready, turn + step, 0) for step in range(count)]
+    assert len({id(one) for one in chosen}) == count
+
+
+def test_round_robin_goes_round() -> None:
+    ready = [Seen(9), Seen(0), Seen(4)]
+    chosen = [choose("round-robin", ready, turn, 0) for turn in range(6)]
+    assert chosen == ready * 2
+
+
+def test_random_is_even_and_decided_by_the_seed_alone() -> None:
+    ready = [Seen() for _number in range(4)]
+    counts = Counter(id(choose("random", ready, 0, seed)) for seed in range(4000))
+    assert min(counts.values()) > 850
+    assert choose("random", ready, 1, 77) is choose("random", ready, 2, 77)
+
+
+def test_nothing_ready_is_nothing_chosen_and_an_unknown_policy_balances() -> None:
+    assert choose("least-inflight", [], 0, 0) is None
+    assert choose("of the future", [Seen(1), Seen(0)], 0, 0).in_flight == 0  # type: ignore[union-attr]
+
+
+def test_limits_are_asked_before_anything_is_counted() -> None:
+    assert busy(Seen(3), None) is None
+    assert busy(Seen(3, 4), Seen(0, None)) is None
+    assert busy(Seen(4, 4), None) is SERVICE_BUSY
+    assert busy(Seen(0, 4), Seen(2, 2)) is KEY_BUSY
+    assert busy(Seen(0, 0), None) is SERVICE_BUSY
+
+
+@given(st.lists(st.integers(0, 60), max_size=20))
+def test_the_byte_budget_never_holds_more_than_its_total(sizes: list[int]) -> None:
+    budget = ByteBudget(100)
+    held = []
+    for size in sizes:
+        if budget.take(size):
+            held.append(size)
+        assert budget.used == sum(held) <= 100
+    for size in held:
+        budget.give(size)
+    assert budget.used == 0
+
+
+@given(st.lists(st.booleans(), max_size=300))
+def test_retries_stay_below_a_tenth_of_the_requests_and_a_burst(wishes: list[bool]) -> None:
+    budget = RetryBudget()
+    retries = 0
+    for number, failed in enumerate(wishes, start=1):
+        budget.earn()
+        retries += failed and budget.spend()
+        assert retries <= 10 + number * 0.1 + 1e-9
+    if len(wishes) > 10 and all(wishes):
+        assert retries >= 10

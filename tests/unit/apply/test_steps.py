@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from llmgw.apply.steps import steps_of
+from llmgw.decide import Options, decide
+from llmgw.model.node import FleetSnapshot, GatewayHost, NodeState
+from llmgw.model.replica import Catalog
+from llmgw.nodekit import unitfile
+from llmgw.routes.codec import load_bundle, routes_digest
+from tests.support.fleets import catalog, fleet, node, profile, service
+from tests.support.world import World
+
+ALL = frozenset({"n1", "n2", "n3", "gw"})
+
+
+def running(replicas: int = 2, **more: Any) -> World:
+    world = World(fleet(node("n1"), node("n2"), node("n3")))
+    world.apply(catalog(service(replicas=replicas, **more)))
+    return world
+
+
+def steps(world: World, wanted: Catalog, options: Options | None = None, **more: Any) -> list[dict[str, Any]]:
+    return steps_of(decide(wanted, world.fleet, options), world.fleet, more.get("in_play", ALL))
+
+
+def kinds(found: list[dict[str, Any]]) -> list[str]:
+    return [step["kind"] for step in found]
+
+
+def other_argument(replicas: int = 2) -> Catalog:
+    return catalog(service(replicas=replicas, profiles=(profile(args=("--x",)),)))
+
+
+def test_nothing_to_do_is_no_step() -> None:
+    world = running()
+    assert steps(world, catalog(service(replicas=2))) == []
+
+
+def test_steps_are_plain_json_with_everything_that_a_module_needs() -> None:
+    world = World(fleet(node("n1"), node("n2")))
+    found = steps(world, catalog(service(replicas=2)))
+    assert json.loads(json.dumps(found)) == found
+    assert kinds(found) == ["units", "publish"]
+    start, publish = found
+    assert (start["title"], start["wave"], start["waves"]) == ("start chat/0, chat/1", 1, 1)
+    (unit,) = start["hosts"]["n1"]["present"]
+    assert unit["name"] == "llmgw-chat.0.0.service"
+    assert unit["text_digest"] == unitfile.text_digest(unit["text"])
+    assert unit["readiness"]["expect_model"] == "chat"
+    assert unit["stop_timeout_s"] == 40
+    assert publish["hosts"] == ["gw"]
+    assert (publish["drain"], publish["drain_timeout_s"]) == ([], 0)
+
+
+def test_a_published_step_carries_a_whole_bundle() -> None:
+    world = World(fleet(node("n1")))
+    decision = decide(catalog(service(replicas=1)), world.fleet)
+    publish = steps_of(decision, world.fleet, ALL)[-1]
+    bundle = load_bundle(publish["bundle"].encode())
+    assert bundle.generation == publish["generation"] == decision.plan.generation
+    assert bundle.routes == decision.routes
+    assert bundle.routes_digest == publish["routes_digest"] == routes_digest(decision.routes)
+    assert [one["name"] for one in (bundle.fleet or {})["nodes"]] == ["n1"]
+    assert (bundle.plan or {})["generation"] == bundle.generation
+    assert "ExecStart" not in publish["bundle"], "units' texts are no business of gateways"
+    assert bundle.written_at == world.fleet.taken_at
+
+
+def test_generations_of_bundles_grow_within_a_plan_and_nodes_see_one() -> None:
+    found = steps(running(), other_argument())
+    published = [step["generation"] for step in found if step["kind"] == "publish"]
+    assert published == list(range(published[0], published[0] + len(published)))
+    assert len(published) == 4
+    assert {step["generation"] for step in found if step["kind"] == "units"} == {published[0]}
+
+
+def test_a_host_is_told_what_it_holds_when_the_steps_before_went_well() -> None:
+    world = World(fleet(node("n1")))
+    world.apply(catalog(service(replicas=2)))
+    first, second = (unit.actual_text_digest for unit in world.units("n1"))
+    names = ["llmgw-chat.0.0.service", "llmgw-chat.1.0.service"]
+    mine = [step["hosts"]["n1"] for step in steps(world, other_argument()) if step["kind"] == "units"]
+    assert [one["expected"] for one in mine] == [
+        {names[0]: first, names[1]: second},
+        {names[0]: mine[0]["present"][0]["text_digest"], names[1]: second},
+    ]
+    assert [one["first"] for one in mine] == [True, False]
+
+
+def test_after_a_stop_a_host_is_expected_to_hold_the_unit_no_more() -> None:
+    world = World(fleet(node("n1")))
+    world.apply(catalog(service(replicas=2)))
+    wanted = catalog(service(replicas=1, profiles=(profile(args=("--x",)),)))
+    stop, update = (step["hosts"]["n1"] for step in steps(world, wanted) if step["kind"] == "units")
+    assert (stop["absent"], stop["present"]) == (["llmgw-chat.1.0.service"], [])
+    assert sorted(stop["expected"]) == ["llmgw-chat.0.0.service", "llmgw-chat.1.0.service"]
+    assert sorted(update["expected"]) == ["llmgw-chat.0.0.service"]
+
+
+def test_a_host_with_nothing_on_it_is_expected_to_hold_nothing() -> None:
+    world = World(fleet(node("n1")))
+    (start, _publish) = steps(world, catalog(service(replicas=1)))
+    assert start["hosts"]["n1"]["expected"] == {}
+    assert start["hosts"]["n1"]["first"]
+
+
+def test_scaling_down_takes_out_of_the_routes_drains_and_then_stops() -> None:
+    world = running(3)
+    found = steps(world, catalog(service(replicas=1, drain_timeout_s=17)))
+    assert kinds(found) == ["publish", "units"]
+    publish, stop = found
+    assert (publish["drain"], publish["drain_timeout_s"]) == (["chat/1@n2", "chat/2@n3"], 17)
+    assert sorted(stop["hosts"]) == ["n2", "n3"]
+
+
+def with_gateways(world: World, **states: NodeState) -> FleetSnapshot:
+    gateways = tuple(GatewayHost(name, state) for name, state in states.items())  # type: ignore[arg-type]
+    return replace(world.fleet, gateways=gateways)
+
+
+def test_routes_go_to_gateways_that_answer_and_are_in_this_run() -> None:
+    world = running()
+    world.fleet = with_gateways(
+        world, up=NodeState.OK, away=NodeState.UNREACHABLE, outside=NodeState.OK, kept=NodeState.FROZEN
+    )
+    in_play = frozenset({"n1", "n2", "n3", "up", "away", "kept"})
+    found = steps(world, other_argument(), in_play=in_play)
+    assert {tuple(step["hosts"]) for step in found if step["kind"] == "publish"} == {("up",)}
