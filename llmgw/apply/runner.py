@@ -91,7 +91,7 @@ def _switches(run: Run) -> list[str]:
     if run.diff:
         switches.append("--diff")
     if run.limit:
-        switches.append(f"--limit {shlex.quote(run.limit)}")
+        switches.append(shlex.quote(f"--limit={run.limit}"))
     return switches
 
 

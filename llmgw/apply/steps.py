@@ -63,6 +63,7 @@ def publish_step(
         "routes_digest": routes_digest(step.routes),
         "drain": list(step.drain),
         "drain_timeout_s": step.drain_timeout_s,
+        "ready": list(step.ready),
     }
 
 

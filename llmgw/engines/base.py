@@ -61,14 +61,13 @@ class Engine(Protocol):
 
 
 def command_of(traits: Traits, node: Node) -> tuple[str, ...]:
-    """The engine's command on a node: the host variable, else what the facts found, else where the role installs it."""
-    if traits.kind in node.settings.engine_commands:
-        return node.settings.engine_commands[traits.kind]
-    if node.facts is not None and node.facts.engines is not None:
-        for engine in node.facts.engines:
-            if engine.kind == traits.kind and engine.command:
-                return engine.command
-    return (traits.default_command,)
+    """The engine's command on a node: what its facts found (the host variable `llmgw_engine_commands` led them), else that variable,
+    else where the role installs it.
+    """
+    for engine in (node.facts.engines or ()) if node.facts else ():
+        if engine.kind == traits.kind and engine.command:
+            return engine.command
+    return node.settings.engine_commands.get(traits.kind, (traits.default_command,))
 
 
 def http_readiness(assignment: Assignment, member: Member, node: Node, expect_model: str) -> Readiness:

@@ -11,6 +11,8 @@ from llmgw.nodekit import contract
 
 MIG_INDEX_BASE = 1000
 MIG_INDEX_STRIDE = 100
+ADMISSION_ONLY = frozenset({"foreign-memory"})
+"""Blocking findings that move nothing: a stranger's process on a card must not cost the replica that serves there (P1b)."""
 
 
 def devices_of(facts: contract.NodeFacts) -> tuple[Device, ...] | None:
@@ -44,7 +46,8 @@ def _of_card(gpu: contract.Gpu, blocking: Iterable[contract.Finding]) -> Iterato
             nvlink_peers=None if gpu.nvlink_peers is None else tuple(DeviceId(peer.uuid) for peer in gpu.nvlink_peers),
             nic_paths=gpu.nic_paths,
             fabric=gpu.fabric,
-            blocked_by=card_findings,
+            blocked_by=_evicting(card_findings),
+            kept_away_by=_admission(card_findings),
         )
 
 
@@ -65,8 +68,17 @@ def _instance(
         compute_capability=gpu.compute_capability,
         numa_node=gpu.numa_node,
         mig=True,
-        blocked_by=findings,
+        blocked_by=_evicting(findings),
+        kept_away_by=_admission(findings),
     )
+
+
+def _evicting(findings: tuple[contract.Finding, ...]) -> tuple[contract.Finding, ...]:
+    return tuple(finding for finding in findings if finding.code not in ADMISSION_ONLY)
+
+
+def _admission(findings: tuple[contract.Finding, ...]) -> tuple[contract.Finding, ...]:
+    return tuple(finding for finding in findings if finding.code in ADMISSION_ONLY)
 
 
 def _foreign(processes: tuple[contract.DeviceProcess, ...] | None) -> int | None:

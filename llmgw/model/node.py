@@ -45,6 +45,8 @@ class Device:
     mig: bool = False
     blocked_by: tuple[contract.Finding, ...] = ()
     """Findings of severity `block` on this device: it takes nothing new and what runs on it moves (P1b)."""
+    kept_away_by: tuple[contract.Finding, ...] = ()
+    """Findings that only keep new replicas away, such as memory that somebody else's process holds (P7)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,13 +59,14 @@ class StopMembers:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Give every gateway these routes, then wait until `drain` endpoints have nothing in flight or the deadline passes
-    (G6b).
+    """Give every gateway these routes, then wait: until each gateway's own probes find the `ready` endpoints ready (else the
+    step has failed), and until the `drain` endpoints have nothing in flight or their deadline has passed (G6b).
     """
 
     routes: RouteTable
     drain: tuple[EndpointId, ...] = ()
     drain_timeout_s: int = 0
+    ready: tuple[EndpointId, ...] = ()
 
 
 Step = StartMembers | StopMembers | Publish

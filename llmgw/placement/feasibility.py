@@ -143,10 +143,8 @@ def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
     if not there:
         seen = ", ".join(sorted({device.device_class for device in ledger.node.devices})) or "no device"
         return _short(ask, ledger, "class", f"needs {wanted}, has {seen}", (0, profile.gpus, "devices"))
-    sick = [device for device in there if device.blocked_by]
-    held = [device for device in there if (device.foreign_used_mib or 0) > 0 and not device.blocked_by]
-    notes = [f"device {device.display_name} is out: {device.blocked_by[0].message}" for device in sick]
-    notes += [f"device {device.display_name}: {device.foreign_used_mib} MiB held by others" for device in held]
+    out = [(device.display_name, (*device.blocked_by, *device.kept_away_by)) for device in there]
+    notes = [f"device {name} is out: {findings[0].message}" for name, findings in out if findings]
     message = f"has {best} free of {len(there)} {wanted}, needs {profile.gpus}" + "".join(f"; {note}" for note in notes)
     return _short(ask, ledger, "devices", message, (best, profile.gpus, "devices"))
 

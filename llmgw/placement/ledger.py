@@ -9,9 +9,6 @@ from llmgw.model.ids import DeviceId
 from llmgw.model.node import Device, Node
 from llmgw.model.replica import ProfileSpec
 
-FOREIGN_TOLERANCE_MIB = 64
-"""Memory that display servers and monitoring tools hold on a card without being in an engine's way."""
-
 
 class Ledger:
     """Promises on one node. Mutable and short-lived: it exists while one placement is computed."""
@@ -37,8 +34,7 @@ class Ledger:
         )
 
     def _usable(self, device: Device) -> bool:
-        foreign = device.foreign_used_mib or 0
-        return device.uuid not in self._used_devices and not device.blocked_by and foreign <= FOREIGN_TOLERANCE_MIB
+        return device.uuid not in self._used_devices and not device.blocked_by and not device.kept_away_by
 
     def unpromised_memory(self) -> int | None:
         """Bytes of host memory that no replica was promised; None when the node reports none (P2)."""

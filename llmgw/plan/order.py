@@ -9,6 +9,7 @@ place, at most `max_unavailable` of a service at a time. Every wave ends with ro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 from llmgw.model.ids import EndpointId, ReplicaId
@@ -45,13 +46,9 @@ class Order:
         """A wave that starts new and moved replicas, routes to them, then drains and removes the ones they replace."""
         if not changes:
             return
-        steps: list[Step] = [StartMembers(_units(changes))]
-        for change in changes:
-            arrived = arrivals.get(change.action.replica)
-            if arrived is not None:
-                self._serving[endpoint_id(arrived.replica, arrived.node)] = arrived
+        steps: list[Step] = [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
         moved = [change for change in changes if change.action.kind is ActionKind.MOVE and change.instance is not None]
-        steps += self._without([_endpoint(change) for change in moved], moved) or [self._publish()]
+        steps += self._without([_endpoint(change) for change in moved], moved)
         removes = tuple(sorted(unit for change in moved for unit in change.removes))
         if removes:
             steps.append(StopMembers(removes))
@@ -67,11 +64,7 @@ class Order:
             if ids:
                 steps.append(self._publish(ids, max(_drain_s(change) for change in batch)))
             steps.append(StartMembers(_units(batch)))
-            for change in batch:
-                arrived = arrivals.get(change.action.replica)
-                if arrived is not None:
-                    self._serving[endpoint_id(arrived.replica, arrived.node)] = arrived
-            steps.append(self._publish())
+            steps.append(self._arrive(batch, arrivals))
             self.waves.append(Wave(f"update {_names(batch)}", tuple(steps)))
 
     def rewrite(self, changes: Sequence[Change]) -> None:
@@ -86,6 +79,16 @@ class Order:
     def _publish(self, draining: Iterable[EndpointId] = (), drain_s: int = 0) -> Publish:
         ids = tuple(sorted(draining))
         return Publish(build_routes(self._catalog, self._serving.values(), frozenset(ids)), ids, drain_s if ids else 0)
+
+    def _arrive(self, changes: Iterable[Change], arrivals: Mapping[ReplicaId, Serving]) -> Publish:
+        """Routes that name what has just started; the step after it waits until the gateways have seen it answer."""
+        ids = []
+        for change in changes:
+            arrived = arrivals.get(change.action.replica)
+            if arrived is not None:
+                ids.append(endpoint_id(arrived.replica, arrived.node))
+                self._serving[ids[-1]] = arrived
+        return replace(self._publish(), ready=tuple(sorted(ids)))
 
     def _without(self, ids: Iterable[EndpointId], changes: Sequence[Change]) -> list[Step]:
         """One step that names endpoints no more and waits for what they have in flight; none when none of them was

@@ -115,7 +115,8 @@ def _wave(number: int, wave: Wave) -> Iterator[str]:
         elif isinstance(step, Publish):
             endpoints = sum(len(route.endpoints) for route in step.routes.routes)
             drain = f", drain {', '.join(step.drain)} (up to {step.drain_timeout_s} s)" if step.drain else ""
-            yield f"   publish routes to {endpoints} endpoints{drain}"
+            ready = f", wait until gateways see {', '.join(step.ready)}" if step.ready else ""
+            yield f"   publish routes to {endpoints} endpoints{drain}{ready}"
         else:
             yield f"   stop {len(step.units)} units"
 

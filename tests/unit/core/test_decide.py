@@ -325,3 +325,20 @@ def test_a_node_where_llmgw_was_before_may_hide_replicas_when_it_cannot_tell_its
 def test_a_node_that_cannot_tell_its_engines_gets_nothing_new() -> None:
     decision = decide(catalog(service(replicas=1)), fleet(node("n1", engines=None)))
     assert not decision.placement.assignments
+
+
+def test_memory_that_a_stranger_holds_keeps_new_replicas_away_and_moves_nothing() -> None:
+    world = World(fleet(node("n1", gpus=2)))
+    wanted = catalog(service(replicas=1, profiles=(profile("g", classes=("h200-141g",), gpus=1),)))
+    world.apply(wanted)
+    held = tuple(
+        contract.Finding("foreign-memory", "block", "train.py (pid 7) holds 900 MiB", subject=f"GPU-n1-{number}")
+        for number in range(2)
+    )
+    one = world.fleet.nodes[0]
+    assert one.facts is not None
+    world.fleet = replace(world.fleet, nodes=(with_facts(one, replace(one.facts, findings=held)),))
+    assert not decide(wanted, world.fleet).plan.changes
+    more = decide(catalog(service(replicas=2, profiles=(profile("g", classes=("h200-141g",), gpus=1),))), world.fleet)
+    assert len(more.placement.unplaced) == 1
+    assert "train.py (pid 7) holds 900 MiB" in "\n".join(plan_lines(more.plan))

@@ -57,6 +57,22 @@ def test_a_node_told_to_look_where_nothing_is_reports_that_it_has_nothing() -> N
     assert node.collect(FakeHost(FILES), node.Options(model_dirs=["/none"])).weights == ()
 
 
+def test_weights_are_unknown_when_nobody_knows_which_directories_answer() -> None:
+    class Broken(FakeHost):
+        def statfs(self, path: str) -> tuple[int, int] | None:
+            raise RuntimeError(path)
+
+    facts = node.collect(Broken(FILES), node.Options(model_dirs=["/models"]))
+    assert (facts.filesystems, facts.weights) == (None, None)
+
+
+def test_a_share_that_hangs_costs_no_weights_elsewhere() -> None:
+    host = FakeHost({**FILES, "/share/big.gguf": b"GGUF"}, hanging=["/share"])
+    facts = node.collect(host, node.Options(model_dirs=["/share", "/models"]))
+    assert [one.model for one in facts.weights or ()] == ["tiny.gguf"]
+    assert "storage-hangs" in [one.code for one in facts.findings]
+
+
 def test_a_probe_that_raises_costs_its_own_part_and_is_told() -> None:
     class Broken(FakeHost):
         def machine(self) -> str:

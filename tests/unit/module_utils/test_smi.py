@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+
 import pytest
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import smi
@@ -158,6 +161,22 @@ def test_a_broken_driver_is_not_asked_card_by_card() -> None:
     host = FakeHost(bound(0, 1), commands={QUERY: answer})
     assert smi.read_cards(host, 30).gpus is None
     assert host.ran == [QUERY]
+
+
+def test_a_card_that_was_not_asked_for_want_of_time_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(FakeHost):
+        now = 0.0
+
+        def run(self, argv: Sequence[str], timeout_s: float, stdin: str | None = None) -> Result:
+            Slow.now += 4
+            return super().run(argv, timeout_s, stdin)
+
+    monkeypatch.setattr(time, "monotonic", lambda: Slow.now)
+    commands: dict[str, Result | str] = {QUERY: Result(-9, "", "", timed_out=True)}
+    commands |= {alone(number): document(card(number)) for number in range(3)}
+    cards = smi.read_cards(Slow(bound(0, 1, 2), commands=commands), 10)
+    assert cards.gpus is None
+    assert [one.code for one in cards.findings] == ["nvidia-smi-timeout"]
 
 
 def test_nothing_is_asked_once_the_time_is_up() -> None:

@@ -28,6 +28,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
     NodeFacts,
     ObservedUnit,
     Probe,
+    Weights,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, within
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
@@ -86,11 +87,7 @@ def collect(host: Host, options: Options) -> NodeFacts:
     cards_s = probes.left(_CARDS_S)
     cards = probes.ask("gpus", cards_s, lambda: smi.read_cards(host, cards_s * _ASKING)) or smi.Cards(None)
     disks = probes.ask("storage", _STORAGE_S, lambda: storage.read_storage(host, (*model_dirs, state_dir)))
-    disks = disks or storage.Storage(None)
-    found = None
-    if model_dirs:
-        alive = [path for path in model_dirs if path in disks.answering]
-        found = probes.ask("weights", _WEIGHTS_S, lambda: weights.read_weights(host, alive, disks.filesystems or ()))
+    found = _weights(host, model_dirs, disks, probes) if model_dirs and disks else None
     installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands))
     gateway, gateway_findings = _gateway(host, options, probes)
     return NodeFacts(
@@ -101,7 +98,7 @@ def collect(host: Host, options: Options) -> NodeFacts:
         cpu=cpu,
         driver=cards.driver,
         gpus=cards.gpus,
-        filesystems=disks.filesystems,
+        filesystems=disks.filesystems if disks else None,
         weights=found,
         engines=installed,
         units=units,
@@ -110,7 +107,7 @@ def collect(host: Host, options: Options) -> NodeFacts:
         cordoned=marked.cordoned,
         drained=marked.drained,
         gateway=gateway,
-        findings=(*cards.findings, *disks.findings, *gateway_findings, *probes.findings),
+        findings=(*cards.findings, *(disks.findings if disks else ()), *gateway_findings, *probes.findings),
         probes=tuple(probes.done),
     )
 
@@ -131,7 +128,7 @@ class _Probes:
         """What the probe returns; None, and a finding, when it raises or takes too long."""
         begun = time.monotonic()
         try:
-            value = within(self.left(at_most_s), probe)
+            value = self._within(self.left(at_most_s), probe)
         except Exception as error:  # noqa: BLE001 - whatever a machine does to a probe, the others go on (D15)
             detail = " ".join(f"{type(error).__name__}: {error}".split())
             self.done.append(Probe(name, _since(begun), ok=False, detail=detail))
@@ -139,6 +136,13 @@ class _Probes:
             return None
         self.done.append(Probe(name, _since(begun), ok=True))
         return value
+
+    @staticmethod
+    def _within(seconds: float, probe: Callable[[], _T]) -> _T:
+        # A probe that could not be waited for is not begun: what it starts would outlive the module.
+        if seconds <= 0:
+            raise TimeoutError("no time was left for it")
+        return within(seconds, probe)
 
 
 def _since(begun: float) -> float:
@@ -161,6 +165,14 @@ def _usual_state_dir(host: Host, scope: str) -> str:
 def _units(host: Host, scope: str, state_dir: str) -> tuple[ObservedUnit, ...]:
     manager = systemd.Manager(host, scope)
     return observed.observe_units(host, manager, state_dir, lambda header, record: _serves(host, header, record))
+
+
+def _weights(
+    host: Host, model_dirs: Sequence[str], disks: storage.Storage, probes: _Probes
+) -> tuple[Weights, ...] | None:
+    """Weights in the directories that answer: one on a dead share would hold up the search in the others."""
+    alive = [path for path in model_dirs if path in disks.answering]
+    return probes.ask("weights", _WEIGHTS_S, lambda: weights.read_weights(host, alive, disks.filesystems or ()))
 
 
 def _serves(host: Host, header: Header, record: Record) -> bool | None:

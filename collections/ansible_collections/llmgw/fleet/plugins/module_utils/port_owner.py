@@ -45,7 +45,7 @@ def _listeners(host: Host, address: str | None, port: int) -> set[str]:
             fields = line.split()
             if len(fields) < 10 or fields[3] != _LISTEN:  # noqa: PLR2004 - the inode is the tenth column
                 continue
-            local, _, number = fields[1].rpartition(":")
+            local, number = fields[1].rsplit(":", 1)
             if int(number, 16) == port and (accepted is None or local in accepted):
                 found.add(f"socket:[{fields[9]}]")
     return found

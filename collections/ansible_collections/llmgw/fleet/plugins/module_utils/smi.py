@@ -18,8 +18,8 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.host import UNUSABLE, 
 COMMAND = "nvidia-smi"
 # What the kernel driver has bound, whatever user space says.
 _BOUND = "/proc/driver/nvidia/gpus"
-_QUERY_S = 30.0
-_ONE_CARD_S = 10.0
+_QUERY_S = 25.0
+_ONE_CARD_S = 5.0
 _FOLLOW_UP_S = 10.0
 _QUOTE = 300
 _WHOLE_DRIVER = frozenset(
@@ -114,11 +114,14 @@ class _Asking(NamedTuple):
     deadline: float
 
     def smi(self, at_most_s: float, *arguments: str) -> Result:
-        """The answer; one that comes after the deadline has no text."""
-        left = min(at_most_s, self.deadline - time.monotonic())
-        if left <= 0:
+        """The answer; once the time is over, nothing is asked and the answer is empty."""
+        if self.is_over():
             return Result(UNUSABLE, "", "no time left", timed_out=True)
-        return self.host.run((COMMAND, *arguments), left)
+        return self.host.run((COMMAND, *arguments), min(at_most_s, self.deadline - time.monotonic()))
+
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return time.monotonic() >= self.deadline
 
 
 def _without_tool(bound: tuple[str, ...]) -> Cards:
@@ -164,11 +167,16 @@ def _quote(text: str) -> tuple[str, ...]:
 
 
 def _one_by_one(asking: _Asking, bound: tuple[str, ...]) -> smi_xml.SmiReport | None:
-    """What the cards say when each is asked for by its address; None when none of them answers."""
+    """What the cards say when each is asked for by its address.
+
+    None when none of them answers, or when the time did not last for all: a card that was not asked is not lost.
+    """
     gpus: list[contract.Gpu] = []
     lost: list[int] = []
     versions: tuple[str | None, str | None] = (None, None)
     for address in bound:
+        if asking.is_over():
+            return None
         try:
             report = smi_xml.read(asking.smi(_ONE_CARD_S, "-q", "-x", "-i", address).stdout)
         except smi_xml.SmiError:

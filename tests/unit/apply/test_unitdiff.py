@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from llmgw.apply.unitdiff import UnitDiff, unit_diffs
+from llmgw.decide import decide
+from llmgw.model.replica import Catalog
+from llmgw.nodekit import contract
+from tests.support.fleets import catalog, fleet, node, profile, service
+from tests.support.world import World
+
+UNIT = "llmgw-chat.0.0.service"
+
+
+def world(replicas: int = 1) -> World:
+    made = World(fleet(node("n1"), node("n2")))
+    made.apply(catalog(service(replicas=replicas)))
+    return made
+
+
+def diffs(one: World, wanted: Catalog | None = None) -> tuple[UnitDiff, ...]:
+    return unit_diffs(decide(wanted or catalog(service(replicas=1)), one.fleet), one.fleet)
+
+
+def test_units_that_are_as_they_should_be_do_not_differ() -> None:
+    assert diffs(world()) == ()
+
+
+def test_a_new_unit_is_all_additions() -> None:
+    (found,) = diffs(World(fleet(node("n1"))))
+    assert (found.node, found.unit, found.change, found.drift) == ("n1", UNIT, "created", ())
+    assert found.diff[0] == f"--- {UNIT} on the node"
+    assert found.diff[1] == f"+++ {UNIT} by the catalog"
+    assert all(line.startswith("+") for line in found.diff[3:])
+
+
+def test_a_removed_unit_is_all_deletions() -> None:
+    (found,) = diffs(world(), catalog())
+    assert (found.change, found.drift) == ("removed", ())
+    assert all(line.startswith("-") for line in found.diff[3:])
+
+
+def test_a_changed_argument_is_one_line_and_the_digests() -> None:
+    (found,) = diffs(world(), catalog(service(replicas=1, profiles=(profile(args=("--x",)),))))
+    assert found.change == "restarted"
+    added = [line.partition("=")[0] for line in found.diff[3:] if line.startswith("+")]
+    assert added == ["+ExecStart", "+Environment", "+ProcessDigest", "+TextDigest"]
+
+
+def test_units_are_sorted_by_node_and_name() -> None:
+    found = diffs(World(fleet(node("n2"), node("n1"))), catalog(service(replicas=4)))
+    assert [(one.node, one.unit[6:12]) for one in found] == [
+        ("n1", "chat.0"),
+        ("n1", "chat.2"),
+        ("n2", "chat.1"),
+        ("n2", "chat.3"),
+    ]
+
+
+DRIFTS: list[tuple[str, str, str, Callable[[contract.ObservedUnit], contract.ObservedUnit]]] = [
+    ("edited", "rewritten", "edited by hand", lambda one: replace(one, edited=True)),
+    ("deleted", "rewritten", "its file is missing", lambda one: replace(one, actual_text_digest=None, text=None)),
+    ("disabled", "rewritten", "not enabled", lambda one: replace(one, enabled=False)),
+    ("stopped", "started", "stopped", lambda one: replace(one, active_state="inactive", sub_state="dead")),
+    (
+        "failed",
+        "started",
+        "failed (oom-kill)",
+        lambda one: replace(one, active_state="failed", result="oom-kill"),
+    ),
+    ("old", "restarted", "runs something older than its file", lambda one: replace(one, running_digest="sha256:old")),
+]
+
+
+@pytest.mark.parametrize(("_name", "change", "says", "edit"), DRIFTS, ids=[case[0] for case in DRIFTS])
+def test_drift_is_told_apart_from_what_the_catalog_changes(
+    _name: str, change: str, says: str, edit: Callable[[contract.ObservedUnit], contract.ObservedUnit]
+) -> None:
+    one = world()
+    one.change(UNIT, edit)
+    (found,) = diffs(one)
+    assert (found.change, found.drift) == (change, (says,))
+
+
+def test_a_unit_without_a_known_text_is_shown_whole() -> None:
+    one = world()
+    one.change(UNIT, lambda unit: replace(unit, text=None))
+    (found,) = diffs(one, catalog(service(replicas=1, profiles=(profile(args=("--x",)),))))
+    assert all(line.startswith("+") for line in found.diff[3:])

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans as people read them; whole plans are in tests/scenarios."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmgw.decide import decide
+from llmgw.model.ids import NodeName, ReplicaId, ServiceName
+from llmgw.model.placement import Placement, Rejection, Unplaced
+from llmgw.model.plan import PLAN_FORMAT, Action, ActionKind, Plan
+from llmgw.plan.text import SYMBOLS, placement_lines, plan_lines, summary_line, wave_lines
+from tests.support.fleets import catalog, fleet, node, profile, service
+from tests.support.world import World
+
+
+def action(kind: ActionKind, number: int = 0, **more: object) -> Action:
+    return Action(kind, ReplicaId(f"chat/{number}"), ServiceName("chat"), (NodeName("n1"),), **more)  # type: ignore[arg-type]
+
+
+def plan(*actions: Action, **more: object) -> Plan:
+    return Plan(PLAN_FORMAT, 7, actions, (), **more)  # type: ignore[arg-type]
+
+
+def rejection(on: str, message: str, profile_name: str = "cpu") -> Rejection:
+    return Rejection(ServiceName("chat"), profile_name, NodeName(on), "memory", message)  # type: ignore[arg-type]
+
+
+def unplaced(*rejections: Rejection, held: str | None = None) -> Unplaced:
+    return Unplaced(ReplicaId("chat/0"), ServiceName("chat"), rejections, held)
+
+
+def test_every_kind_of_action_has_a_symbol_of_its_own() -> None:
+    assert set(SYMBOLS) == set(ActionKind)
+    assert len(set(SYMBOLS.values())) == len(SYMBOLS)
+
+
+def test_an_action_says_where_from_where_to_on_what_by_what_and_why() -> None:
+    move = action(
+        ActionKind.MOVE, from_nodes=("n9",), devices=("0 (h200-141g)",), profile="gpu", reasons=("n9 is lost", "again")
+    )
+    assert plan_lines(plan(move))[:3] == [
+        "> chat/0  move    n9 -> n1 on 0 (h200-141g) by gpu",
+        "    n9 is lost",
+        "    again",
+    ]
+
+
+def test_what_stays_is_counted_and_shown_only_when_asked_for() -> None:
+    kept = plan(action(ActionKind.KEEP), action(ActionKind.KEEP, 11))
+    assert plan_lines(kept) == ["", "Nothing to do: 2 replicas are as the catalog wants them."]
+    assert plan_lines(kept, every_action=True)[:2] == ["  chat/0   keep    n1", "  chat/11  keep    n1"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ActionKind if kind is not ActionKind.KEEP])
+def test_every_kind_of_action_is_counted_in_the_summary(kind: ActionKind) -> None:
+    world = World(fleet(node("n1")))
+    waves = decide(catalog(service(replicas=1)), world.fleet).plan.waves
+    changing = Plan(PLAN_FORMAT, 7, (action(kind), action(ActionKind.KEEP, 1)), waves)
+    assert summary_line(changing).startswith("Plan: 1 to ")
+    assert summary_line(changing).endswith(", 1 unchanged.")
+
+
+def test_routes_alone_are_a_change_too() -> None:
+    world = World(fleet(node("n1")))
+    world.apply(catalog())
+    waves = decide(catalog(service(replicas=1)), world.fleet).plan.waves
+    assert summary_line(Plan(PLAN_FORMAT, 7, (action(ActionKind.KEEP),), waves)) == (
+        "Plan: 1 unchanged, routes to publish."
+    )
+
+
+def test_rejections_that_say_the_same_of_many_nodes_are_told_once() -> None:
+    same = [rejection(f"n{number:02}", "has 8 GB of memory left, needs 24") for number in range(10)]
+    own = [rejection("n77", "n77 is cordoned"), rejection("n78", "n78 is cordoned"), rejection("n78", "n78 is cordoned")]
+    assert plan_lines(plan(unplaced=(unplaced(*same, *own),)))[:3] == [
+        "! chat/0 cannot be placed:",
+        "    n00, n01, n02, n03, n04, n05, n06, n07 and 2 more: has 8 GB of memory left, needs 24",
+        "    n77, n78: is cordoned",
+    ]
+
+
+def test_a_fleet_without_nodes_says_so() -> None:
+    lines = plan_lines(decide(catalog(service(replicas=1)), fleet()).plan)
+    assert "    the inventory's group `fleet` has no nodes" in lines
+
+
+def test_what_is_held_back_frozen_or_left_alone_is_told_first_or_last() -> None:
+    lines = plan_lines(
+        plan(
+            unplaced=(unplaced(held="it may run on n2"),),
+            untouched={NodeName("n3"): "is lost", NodeName("n2"): "has no usable facts"},
+            frozen="2 of 3 nodes are lost at once",
+        )
+    )
+    assert lines == [
+        "! frozen: 2 of 3 nodes are lost at once (override with --allow-mass-loss)",
+        "! chat/0 is held back: it may run on n2",
+        "! n2 has no usable facts",
+        "! n3 is lost",
+        "",
+        "Plan: 1 cannot be placed.",
+    ]
+
+
+def test_waves_tell_their_steps_in_order() -> None:
+    world = World(fleet(node("n1"), node("n2")))
+    world.apply(catalog(service(replicas=3, drain_timeout_s=9)))
+    wanted = catalog(service(replicas=2, drain_timeout_s=9, profiles=(profile(args=("--x",)),)))
+    assert wave_lines(decide(wanted, world.fleet).plan) == [
+        "1. stop chat/2",
+        "   publish routes to 2 endpoints, drain chat/2@n1 (up to 9 s)",
+        "   stop 1 units",
+        "2. update chat/0",
+        "   publish routes to 2 endpoints, drain chat/0@n1 (up to 9 s)",
+        "   start 1 units on 1 nodes, wait until ready",
+        "   publish routes to 2 endpoints",
+        "3. update chat/1",
+        "   publish routes to 2 endpoints, drain chat/1@n2 (up to 9 s)",
+        "   start 1 units on 1 nodes, wait until ready",
+        "   publish routes to 2 endpoints",
+    ]
+
+
+def test_devices_are_counted_by_class_used_of_all() -> None:
+    from dataclasses import replace
+
+    blind = replace(node("n3"), devices=None)
+    nodes = fleet(node("n1", gpus=4), node("n2"), blind)
+    decision = decide(catalog(service(replicas=1, profiles=(profile("g", classes=("h200-141g",), gpus=3),))), nodes)
+    assert placement_lines(decision.placement, nodes) == [
+        "n1: 3/4 h200-141g",
+        "n2: no devices",
+        "n3: devices unknown",
+    ]
+    assert placement_lines(Placement(()), fleet()) == []
