@@ -31,7 +31,8 @@ def validate(data: dict[str, Any]) -> Validated:
     try:
         return Validated(Document.model_validate(data))
     except ValidationError as error:
-        errors = _founded(error.errors(include_url=False))
+        # What is inside goes first: an entry that is left out for its name must not come back for what is wrong in it.
+        errors = sorted(_founded(error.errors(include_url=False)), key=lambda one: -len(error_path(one)))
     rest = copy.deepcopy(data)
     paths = [_replace(rest, error) for error in errors]
     misspelled = _misspelled(errors)

@@ -15,21 +15,28 @@ import uvloop
 from llmgw.console.pages import add_pages
 from llmgw.gateway.app import Settings, run
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
 def gateway(
     bundle: Annotated[
-        Path, typer.Option("--bundle", envvar="LLMGW_BUNDLE", help="The bundle that `llmgw apply` publishes to this host.")
+        Path,
+        typer.Option("--bundle", envvar="LLMGW_BUNDLE", help="The bundle that `llmgw apply` publishes to this host."),
     ] = Path("/var/lib/llmgw/bundle.json"),
     listen: Annotated[
         str | None,
-        typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect; port 0: any free one. [default: the catalog's]"),
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Where clients connect; port 0: any free one. [default: the catalog's]",
+        ),
     ] = None,
     admin_listen: Annotated[
         str | None,
-        typer.Option("--admin-listen", metavar="HOST:PORT", help="Admin API, metrics and console. [default: the catalog's]"),
+        typer.Option(
+            "--admin-listen", metavar="HOST:PORT", help="Admin API, metrics and console. [default: the catalog's]"
+        ),
     ] = None,
     ready_file: Annotated[
         Path | None, typer.Option("--ready-file", help="Written as JSON once the gateway serves: url, admin_url, pid.")

@@ -39,11 +39,9 @@ class LlamaCpp:
     )
 
     def refusal(self, profile: ProfileSpec) -> str | None:
-        """See `Engine.refusal`."""
+        """See `Engine.refusal`. It spreads layers over all its devices, whether `gpus` or `tensor_parallel` gave them."""
         if profile.model.path is None:
             return f"llama.cpp is given a GGUF file: set `path` of model {profile.model.name}"
-        if profile.tensor_parallel > 1:
-            return "llama.cpp spreads layers over its devices by itself: leave tp at 1 and set gpus"
         return single_process_refusal(profile, KIND)
 
     def launch(self, assignment: Assignment, member: Member, node: Node) -> Launch:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may be asked now: limits per service and key, and the two budgets of the whole gateway (G5, G6). Pure counting."""
+"""Who may be asked now: limits per service and key, and the two budgets of the whole gateway (G5, G6). Pure."""
 
 from __future__ import annotations
 

@@ -89,7 +89,9 @@ class Gateway:
         ]
         await self._prober.first_round(FIRST_PROBES_S)
         gateway = self.table.gateway
-        tls = {"ssl_certfile": gateway.tls_certificate, "ssl_keyfile": gateway.tls_key} if gateway.tls_certificate else {}
+        tls = (
+            {"ssl_certfile": gateway.tls_certificate, "ssl_keyfile": gateway.tls_key} if gateway.tls_certificate else {}
+        )
         views = Views(self.plane, self._file, version(), time.time(), self._started_with())
         await self._serve(self.plane, data_socket, tls)
         await self._serve(Guard(admin_app(views, self._pages), self.table, admin_listen), admin_socket, {})
@@ -183,7 +185,8 @@ async def run(settings: Settings, pages: Pages) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     await gateway.start()
-    print(f"gateway  {gateway.url}\nadmin    {gateway.admin_url}/admin", file=sys.stderr, flush=True)
+    sys.stderr.write(f"gateway  {gateway.url}\nadmin    {gateway.admin_url}/admin\n")
+    sys.stderr.flush()
     if settings.ready_file is not None:
         _write_ready(settings.ready_file, gateway)
     notify(READY)

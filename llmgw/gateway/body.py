@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a request's body without changing it: the model's name, whether it streams, and the splice of a name (G1, G8)."""
+"""Reading a request's body without changing it: the model's name, whether it streams, the splice of a name (G1, G8)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ def read_body(data: bytes) -> Asked | Refusal:
         return bad_body(f"The request body is not valid JSON: {error}.")
     span = _model_span(data)
     if span is None:
-        return bad_body("The request body names `model` more than once; gateway and engine could differ on it.", "model")
+        return bad_body(
+            "The request body names `model` more than once; gateway and engine could differ on it.", "model"
+        )
     return Asked(data, fields.model, bytes(fields.stream) == b"true", *span)
 
 

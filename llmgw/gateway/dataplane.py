@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data listener's application: raw ASGI, no framework and no middleware between a client and its engine.
 
-It knows the paths, asks for the key, and answers itself what no engine needs to: the list of models, the health question,
-and refusals before the body is read.
+It knows the paths, asks for the key, and answers itself what no engine needs to: the list of models, the health
+question, and refusals before the body is read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One clock for all requests: a sweep finds the deadlines that passed and the connections that idled too long.
 
-A timer per request would cost more than the request's own accounting; a quarter of a second more on a timeout costs nobody.
+A timer per request would cost more than the request's own accounting; a quarter of a second more on a timeout costs
+nobody.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class Exchange:
         except OSError as error:
             self._connecting = None
             if error.errno in OUT_OF_RESOURCES:
-                log.error("no connection to an engine can be opened", error=str(error))
+                log.error("no connection to an engine can be opened", error=str(error))  # noqa: TRY400 - the place says nothing
                 self._drop_upstream("gateway_resources")
                 self._fail(refusals.OUT_OF_RESOURCES)
             else:
@@ -347,7 +347,7 @@ class Exchange:
     def _cut(self) -> None:
         """Ends the answer so that the client sees it is not whole: the connection closes before the end of the body."""
         self.deadline = self._loop.time() + FLUSH_S
-        self._outbox.broken = True
+        self._outbox.close()
         client_transport(self._send).close()
 
     def _on_free(self) -> None:
@@ -381,6 +381,8 @@ class Exchange:
             self._upstream = None
         self._release_endpoint()
         self._release_body()
+        left = not self._done and not self._outbox.broken
+        self._outbox.close()
         route = self._route
         if route is None:
             return
@@ -389,8 +391,7 @@ class Exchange:
             self._key.in_flight -= 1
         counters = route.counters
         count(counters.requests, self._status or CLIENT_LEFT)
-        if not self._done and not self._outbox.broken:
-            counters.aborts += 1
+        counters.aborts += left
         counters.duration.add(self._loop.time() - self._started_at)
         if self._stream and self._first_byte_at is not None:
             counters.first_byte.add(self._first_byte_at - self._started_at)

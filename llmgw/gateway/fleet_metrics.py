@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fleet on /metrics: families computed at scrape time from the newest bundle, so one target shows the whole fleet (G9).
+"""The fleet on /metrics: families computed at scrape time from the newest bundle: one target for the fleet (G9).
 
 A number that no node reported is an absent series, never zero.
 """
@@ -42,7 +42,9 @@ def _fleet(fleet: FleetView) -> Iterator[Metric]:
     nodes = GaugeMetricFamily("llmgw_nodes", "Nodes by state.", labels=["state"])
     for state, count in sorted(Counter(node.state or UNKNOWN for node in fleet.nodes).items()):
         nodes.add_metric([state], count)
-    findings = GaugeMetricFamily("llmgw_node_findings", "Findings about a node by severity.", labels=["node", "severity"])
+    findings = GaugeMetricFamily(
+        "llmgw_node_findings", "Findings about a node by severity.", labels=["node", "severity"]
+    )
     units = GaugeMetricFamily("llmgw_node_units", "Units of a node by state.", labels=["node", "state"])
     for node in fleet.nodes:
         for severity, count in sorted(Counter(finding.severity or UNKNOWN for finding in node.findings).items()):
@@ -70,7 +72,9 @@ def _memory(nodes: tuple[NodeView, ...]) -> Iterator[Metric]:
 
 
 def _devices(nodes: tuple[NodeView, ...]) -> Metric:
-    family = GaugeMetricFamily("llmgw_devices", "Devices by class; blocked: out of placement.", labels=["class", "state"])
+    family = GaugeMetricFamily(
+        "llmgw_devices", "Devices by class; blocked: out of placement.", labels=["class", "state"]
+    )
     counts = Counter(
         (device.device_class or UNKNOWN, "blocked" if device.blocked_by else "usable")
         for node in nodes

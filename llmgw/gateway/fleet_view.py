@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the bundle's fleet document, written by a controller of perhaps another version: every key may be absent (Q6, D15).
+"""Reads the bundle's fleet document, written by a controller of perhaps another version: any key may be absent (Q6).
 
 What is absent or of another type than expected is None. Nothing here raises.
 """

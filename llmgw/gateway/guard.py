@@ -10,13 +10,14 @@ import base64
 import binascii
 import json
 
+from starlette.types import ASGIApp
+
 from llmgw.errors import LlmgwError
 from llmgw.gateway.admin_models import ErrorDetail, ErrorDocument
 from llmgw.gateway.asgi import Receive, Scope, Send
 from llmgw.gateway.auth import bearer, is_secret
 from llmgw.gateway.listen import Address
 from llmgw.gateway.table import Table
-from starlette.types import ASGIApp
 
 OPEN_PATHS = frozenset({"/healthz"})
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})

@@ -29,6 +29,7 @@ KEPT_FROM_ENGINES = HOP_BY_HOP | READ_HERE | {b"host", b"expect", b"cookie", b"x
 
 INTERNAL = b"x-llmgw-"
 _HARMLESS = frozenset({b"keep-alive", b"close", b""})
+_NONE: frozenset[bytes] = frozenset()
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ def read_request(headers: RawHeaders) -> RequestHead:
     """What the gateway must know of a request's headers, and those that the engine gets, duplicates kept in order."""
     head = RequestHead(b"")
     lines: list[bytes] = []
-    of_this_hop: frozenset[bytes] = frozenset()
+    of_this_hop = _NONE
     for name, value in headers:
         if name in KEPT_FROM_ENGINES:
             if name == b"connection":
@@ -78,6 +79,8 @@ def _read(head: RequestHead, name: bytes, value: bytes) -> None:
 
 def _tokens(connection: bytes) -> frozenset[bytes]:
     """Header names that a Connection header declares to be of this hop only."""
+    if connection in _HARMLESS:
+        return _NONE
     return frozenset(token.strip().lower() for token in connection.split(b",")) - _HARMLESS
 
 
@@ -86,5 +89,5 @@ def response_headers(headers: RawHeaders) -> RawHeaders:
     dropped = HOP_BY_HOP
     for name, value in headers:
         if name == b"connection":
-            dropped = dropped | _tokens(value)
+            dropped |= _tokens(value)
     return [(name, value) for name, value in headers if name not in dropped]

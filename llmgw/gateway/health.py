@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States of an endpoint and what moves it between them: two questions asked of the engine, and failed requests (R6, R7, G3).
+"""States of an endpoint and what moves it: two questions asked of the engine, and failed requests (R6, R7, G3).
 
 Pure: probes are values here, and time is an argument. The probing itself is prober.py.
 """
@@ -26,7 +26,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is known of one endpoint. `since`: seconds of Unix time when `state` began; `detail`: why it is not ready."""
+    """What is known of one endpoint. `since`: Unix time at which `state` began; `detail`: why it is not ready."""
 
     state: State
     since: float

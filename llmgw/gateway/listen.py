@@ -62,7 +62,7 @@ def bind(address: Address, what: str) -> socket.socket:
             f"{what} cannot listen on {address}: {error.strerror or error}",
             fix="free that port, or name another by the option or in the catalog's gateway section",
         ) from error
-    listener.setblocking(False)
+    listener.settimeout(0)
     return listener
 
 

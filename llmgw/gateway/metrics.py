@@ -63,7 +63,9 @@ class TrafficCollector:
             "llmgw_endpoint_state", "The state of an endpoint; always 1.", labels=["endpoint", "service", "state"]
         )
         since = GaugeMetricFamily(
-            "llmgw_endpoint_state_since_timestamp_seconds", "When the probed state began.", labels=["endpoint", "service"]
+            "llmgw_endpoint_state_since_timestamp_seconds",
+            "When the probed state began.",
+            labels=["endpoint", "service"],
         )
         in_flight = GaugeMetricFamily(
             "llmgw_endpoint_inflight_requests",
@@ -117,7 +119,9 @@ def _services(routes: list[LiveRoute]) -> Iterator[Metric]:
 
     yield family("llmgw_inflight_requests", "Requests in flight.", [route.in_flight for route in routes])
     yield family("llmgw_services_desired_replicas", "Replicas asked for.", [route.spec.desired for route in routes])
-    yield family("llmgw_services_ready_replicas", "Replicas that take requests.", [len(route.ready) for route in routes])
+    yield family(
+        "llmgw_services_ready_replicas", "Replicas that take requests.", [len(route.ready) for route in routes]
+    )
     yield family("llmgw_retries_total", "Requests tried again elsewhere.", [route.counters.retries for route in routes])
     yield family("llmgw_client_aborts_total", "Clients that left early.", [route.counters.aborts for route in routes])
 

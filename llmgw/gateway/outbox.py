@@ -34,6 +34,12 @@ class Outbox:
         elif not self.broken:
             self._step(self._send(message))
 
+    def close(self) -> None:
+        """Nothing is sent or called any more. Its maker calls this, or the two would keep one another alive."""
+        self.broken = True
+        self._waiting.clear()
+        self._on_free = self._on_broken = _nothing
+
     def _step(self, sending: Coroutine[Any, Any, None]) -> None:
         """Runs `sending` to its end or to its next wait; a wait is a future that it yields."""
         try:
@@ -55,7 +61,10 @@ class Outbox:
             self._on_free()
 
     def _break(self, error: Exception) -> None:
-        self.broken = True
-        self._waiting.clear()
-        self._on_broken(error)
+        on_broken = self._on_broken
+        self.close()
+        on_broken(error)
 
+
+def _nothing(*_: object) -> None:
+    """Where callbacks went that are not wanted any more."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks every endpoint the two questions of readiness, again and again, over connections of its own (R7, G3).
 
-One task an endpoint, made and cancelled with it. The connection is kept between probes, so an engine that dies is noticed
-as its sockets close, not at the next probe. Many endpoints are probed less often each: the sum stays bounded (Q1).
+One task an endpoint, made and cancelled with it. The connection is kept between probes, so an engine that dies is
+noticed as its sockets close, not at the next probe. Many endpoints are probed less often each: the sum stays bounded.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class _Questions:
                 return Answered(status, None)
             models_status, body = await self._get(spec.models_path, connect_timeout_s)
             return Answered(status, _names(body) if models_status < NOT_GOOD else None, models_status)
-        except _NoConnection as error:
+        except _UnreachableError as error:
             return Silent(bytes_flow=True) if self._bytes_since(began) else Refused(str(error))
         except TimeoutError:
             return Silent(bytes_flow=self._bytes_since(began))
@@ -175,7 +175,7 @@ class _Questions:
             async with asyncio.timeout(timeout_s):
                 _transport, connection = await loop.create_connection(lambda: Connection(self), spec.address, spec.port)
         except TimeoutError as error:
-            raise _NoConnection(f"no connection within {timeout_s:g} s") from error
+            raise _UnreachableError(f"no connection within {timeout_s:g} s") from error
         return connection
 
     async def _answer(self, connection: Connection, path: str) -> tuple[int, bytes]:
@@ -207,7 +207,7 @@ class _Questions:
             self._connection.close()
 
 
-class _NoConnection(OSError):
+class _UnreachableError(OSError):
     """The host did not answer in time."""
 
 

@@ -20,7 +20,7 @@ BUSY_RETRY_S = 1
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer of the gateway's own. `code` is stable: OpenAI's `error.code`, the metric's label and `x-llmgw-reason`."""
+    """An answer of the gateway's own. `code` is stable: `error.code`, the metric's label and `x-llmgw-reason`."""
 
     status: int
     code: str
@@ -64,7 +64,9 @@ def bad_body(message: str, param: str | None = None) -> Refusal:
 def unknown_model(name: str) -> Refusal:
     """No route has this name, or the key may not use it: OpenAI does not tell the two apart."""
     shown = name if len(name) <= SHOWN_NAME else name[:SHOWN_NAME] + "..."
-    return Refusal(404, "model_not_found", f"The model `{shown}` does not exist or you do not have access to it.", "model")
+    return Refusal(
+        404, "model_not_found", f"The model `{shown}` does not exist or you do not have access to it.", "model"
+    )
 
 
 def not_ready(name: str, states: dict[str, int]) -> Refusal:

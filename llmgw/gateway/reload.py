@@ -36,7 +36,7 @@ def objection(current: Bundle | None, new: Bundle) -> str | None:
 
 
 class BundleFile:
-    """The bundle's path and what was last seen there. `problem`: why the newest content is not in force; None: it is."""
+    """The bundle's path and what was last seen there. `problem`: why the newest content is not in force, or None."""
 
     def __init__(self, path: Path, table: Table, on_swap: Callable[[], None], on_failure: Callable[[], None]) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class BundleFile:
     async def look(self) -> None:
         """Takes the bundle in when the file is not what it was."""
         try:
-            stamp = _stamp(os.stat(self.path))  # noqa: PTH116, ASYNC240 - a local file, four times a second
+            stamp = _stamp(os.stat(self.path))  # noqa: PTH116 - a local file, four times a second
         except OSError as error:
             self._missing(error)
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that knows uvicorn's inside: its HTTP protocol with two gaps closed, and the way to a client's connection.
+"""The one place that knows uvicorn's inside: its HTTP protocol with gaps closed, and the way to a client's connection.
 
 Written against uvicorn 0.54; tests/gateway holds it to what is said here.
 """
@@ -24,23 +24,20 @@ MOST_SENT_AHEAD = 64
 class ClientProtocol(HttpToolsProtocol):
     """A client's connection.
 
-    uvicorn tells a lost connection to the request that came last. With requests sent ahead, the one that runs is another
-    one: it is told here. And a request that is no HTTP gets an answer in OpenAI's error shape.
+    uvicorn tells a lost connection to the request that came last. With requests sent ahead, another one runs: it is
+    told here. And a request that is no HTTP gets an answer in OpenAI's error shape.
     """
 
     _running: RequestResponseCycle | None = None
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # noqa: ANN401 - uvicorn's signature
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tells the running request that its client has left."""
         super().connection_lost(exc)
-        running, self._running = self._running, None
-        if running is not None and not running.response_complete:
-            running.disconnected = True
-            running.message_event.set()
+        self._let_go()
 
     def on_headers_complete(self) -> None:
         """Begins the request, or queues it, up to a bound."""
@@ -49,13 +46,23 @@ class ClientProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP request, and closes."""
+        """Answers what is no HTTP request, unless another answer has begun, and closes."""
         del msg
-        if self._running is None or self._running.response_complete:
+        running = self._let_go()
+        if running is None or not running.response_started:
             body = UNREADABLE.body()
             lines = b"".join(b"%b: %b\r\n" % header for header in UNREADABLE.headers(body))
             self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + lines + b"\r\n" + body)
         self.transport.close()
+
+    def _let_go(self) -> RequestResponseCycle | None:
+        """Tells the running request, if there is one, that nobody waits for its answer."""
+        running, self._running = self._running, None
+        if running is None or running.response_complete:
+            return None
+        running.disconnected = True
+        running.message_event.set()
+        return running
 
 
 class Server(uvicorn.Server):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The live route table: what the newest bundle says, joined with what this gateway knows of each endpoint (G2).
 
-A new bundle keeps the state of every endpoint that stays: health, requests in flight, kept connections. An endpoint that
-goes gets no new request and is forgotten after its last one. All of it lives in one event loop.
+A new bundle keeps the state of every endpoint that stays: health, requests in flight, kept connections. An endpoint
+that goes gets no new request and is forgotten after its last one. All of it lives in one event loop.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _place(spec: Endpoint) -> Place:
 class LiveEndpoint:
     """One endpoint as this gateway sees it.
 
-    `last_byte`: loop time at which a request last got data from it. `after_line`: what follows the request line in every
-    request to it: host, and the engine's key.
+    `last_byte`: loop time at which a request last got data from it. `after_line`: what follows the request line in
+    every request to it: host, and the engine's key.
     """
 
     __slots__ = ("_key", "after_line", "health", "in_flight", "last_byte", "leaving", "pool", "route", "spec")
@@ -146,7 +146,9 @@ class Table:
         self.keys.swap(self.gateway.keys)
         self.bundle, self.loaded_at = bundle, now
 
-    def _endpoint(self, spec: Endpoint, route: LiveRoute, before: dict[Place, LiveEndpoint], now: float) -> LiveEndpoint:
+    def _endpoint(
+        self, spec: Endpoint, route: LiveRoute, before: dict[Place, LiveEndpoint], now: float
+    ) -> LiveEndpoint:
         key = self._secrets(spec.api_key_env) if spec.api_key_env else None
         live = before.get(_place(spec))
         if live is None:

@@ -14,12 +14,12 @@ import httptools
 from llmgw.gateway.asgi import RawHeaders
 
 IDLE_LIMIT_S = 4.0
-"""Engines close idle connections after 5 s (uvicorn, llama.cpp): the gateway closes first, and fewer requests meet a closed one."""
+"""Engines close idle connections after 5 s (uvicorn, llama.cpp): the gateway closes first, to meet few closed ones."""
 JOIN_LIMIT = 64 * 1024
 """Bodies up to here travel in one write with their head; larger ones are not copied for that."""
 FIRST_FINAL_STATUS = 200
 LAST_STATUS = 599
-BODILESS = frozenset({204, 304})
+FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Receiver(Protocol):
@@ -32,7 +32,7 @@ class Receiver(Protocol):
         """More of the body, and whether it is the end. Returns whether to stop reading until `resume`."""
 
     def on_lost(self, reason: str, answered: bool, reused: bool) -> None:
-        """The connection broke before the end. `answered`: a byte of an answer had come; `reused`: it was a kept one."""
+        """The connection broke before the end. `answered`: some of an answer had come; `reused`: it was a kept one."""
 
 
 class Owner(Protocol):
@@ -51,7 +51,6 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_complete",
         "_extra",
-        "_framed",
         "_head",
         "_headers",
         "_informational",
@@ -73,14 +72,14 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._reused = False
         self._pieces: list[bytes] = []
-        self._headers: RawHeaders = []
         self.idle_since = 0.0
         self._reset()
 
     def _reset(self) -> None:
-        self._seen = self._head = self._framed = self._complete = False
+        self._seen = self._head = self._complete = False
         self._keep = self._extra = self._informational = False
         self._status = 0
+        self._headers: RawHeaders = []
 
     @property
     def usable(self) -> bool:
@@ -135,8 +134,7 @@ class Connection(asyncio.Protocol):
             if not FIRST_FINAL_STATUS <= self._status <= LAST_STATUS:
                 self._break("bad_response")
                 return
-            headers, self._headers = self._headers, []
-            receiver.on_head(self._status, headers)
+            receiver.on_head(self._status, self._headers)
         if self._receiver is not receiver:
             return
         if self._complete:
@@ -149,7 +147,7 @@ class Connection(asyncio.Protocol):
         receiver, self._receiver = self._receiver, None
         if receiver is None:
             self._owner.on_idle_lost(self)
-        elif self._head and not self._framed and exc is None:
+        elif self._head and exc is None and not any(name in FRAMING for name, _value in self._headers):
             receiver.on_body(b"", complete=True)
         else:
             receiver.on_lost("connection_lost", answered=self._seen, reused=self._reused)
@@ -192,19 +190,16 @@ class Connection(asyncio.Protocol):
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """The status, and whether the end of the body will be marked."""
+        """The status; a 1xx and its headers are no answer yet."""
         if self._complete:
             return
         status = self._parser.get_status_code()
         if status < FIRST_FINAL_STATUS:
             self._informational = True
-            self._headers.clear()
+            self._headers = []
             return
         self._status = status
         self._head = True
-        self._framed = status in BODILESS or any(
-            name in {b"content-length", b"transfer-encoding"} for name, _value in self._headers
-        )
 
     def on_body(self, data: bytes) -> None:
         """Collects what one read brings."""

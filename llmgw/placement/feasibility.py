@@ -133,7 +133,7 @@ def engine_installed(ask: Ask, ledger: Ledger) -> Rejection | None:
 def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
     """Enough free and healthy devices of one class."""
     profile = ask.profile
-    if profile.on_cpu or chosen_class(ask, ledger) is not None:
+    if profile.on_cpu or ledger.node.facts is None or chosen_class(ask, ledger) is not None:
         return None
     wanted = " or ".join(profile.devices)
     if ledger.node.devices is None:

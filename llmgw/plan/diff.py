@@ -114,8 +114,10 @@ def _removal(instance: Instance) -> tuple[tuple[NodeName, UnitName], ...]:
 
 
 def _left_alone(node: Node) -> Iterable[str]:
-    if node.state is not NodeState.OK:
-        yield f"{node.name} is {node.state.value}: its unit stays until the node can be reached"
+    if node.state is NodeState.FROZEN:
+        yield f"its unit on {node.name} stays: the node is left alone in this run"
+    elif node.state is not NodeState.OK:
+        yield f"its unit on {node.name} stays until the node can be reached"
 
 
 def _reasons(

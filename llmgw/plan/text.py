@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.placement import Placement, Rejection, Unplaced
@@ -28,7 +28,7 @@ _WORDS = {
     ActionKind.STOP: "to stop",
     ActionKind.KEEP: "unchanged",
 }
-_NODES_SHOWN = 8
+_NAMES_SHOWN = 8
 
 
 def plan_lines(plan: Plan, *, every_action: bool = False) -> list[str]:
@@ -83,10 +83,7 @@ def _unplaced(unplaced: Unplaced) -> Iterator[str]:
         return
     yield f"! {unplaced.replica} cannot be placed:"
     for message, nodes in _grouped(unplaced.rejections):
-        shown = ", ".join(nodes[:_NODES_SHOWN]) + (
-            f" and {len(nodes) - _NODES_SHOWN} more" if len(nodes) > _NODES_SHOWN else ""
-        )
-        yield f"    {shown}: {message}"
+        yield f"    {_some(nodes)}: {message}"
     if not unplaced.rejections:
         yield "    the inventory's group `fleet` has no nodes"
 
@@ -111,14 +108,23 @@ def _wave(number: int, wave: Wave) -> Iterator[str]:
     for step in wave.steps:
         if isinstance(step, StartMembers):
             nodes = {unit.node for unit in step.units}
-            yield f"   start {len(step.units)} units on {len(nodes)} nodes, wait until ready"
+            yield f"   write {_count(step.units, 'unit')} on {_count(nodes, 'node')}, wait until ready"
         elif isinstance(step, Publish):
-            endpoints = sum(len(route.endpoints) for route in step.routes.routes)
-            drain = f", drain {', '.join(step.drain)} (up to {step.drain_timeout_s} s)" if step.drain else ""
-            ready = f", wait until gateways see {', '.join(step.ready)}" if step.ready else ""
-            yield f"   publish routes to {endpoints} endpoints{drain}{ready}"
+            endpoints = [endpoint for route in step.routes.routes for endpoint in route.endpoints]
+            drain = f", drain {_some(step.drain)} (up to {step.drain_timeout_s} s)" if step.drain else ""
+            ready = f", wait until gateways see {_some(step.ready)}" if step.ready else ""
+            yield f"   publish routes to {_count(endpoints, 'endpoint')}{drain}{ready}"
         else:
-            yield f"   stop {len(step.units)} units"
+            yield f"   stop {_count(step.units, 'unit')}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(names[:_NAMES_SHOWN]) + more
+
+
+def _count(things: Collection[object], noun: str) -> str:
+    return f"{len(things)} {noun}" if len(things) == 1 else f"{len(things)} {noun}s"
 
 
 def placement_lines(placement: Placement, fleet: FleetSnapshot) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.gateway.engine import WAIT_S
@@ -35,7 +35,7 @@ class Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -61,7 +61,9 @@ class Client:
     def head(self) -> tuple[int, list[tuple[str, str]]]:
         """Status and headers of the next answer."""
         line, *rest = self.until(b"\r\n\r\n").decode("latin-1").rstrip("\r\n").split("\r\n")
-        return int(line.split(" ")[1]), [(name, value.strip()) for name, _, value in (one.partition(":") for one in rest)]
+        return int(line.split(" ")[1]), [
+            (name, value.strip()) for name, _, value in (one.partition(":") for one in rest)
+        ]
 
     def exactly(self, size: int) -> bytes:
         while len(self._buffer) < size:

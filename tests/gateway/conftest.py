@@ -6,10 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+import structlog
 
 from llmgw.gateway.admission import RetryBudget
 from tests.gateway.engine import Engine
 from tests.gateway.harness import RunningGateway
+
+# Into pytest's own capture, thread by thread.
+structlog.configure(logger_factory=structlog.stdlib.LoggerFactory(), wrapper_class=structlog.stdlib.BoundLogger)
 
 MakeEngine = Callable[..., Engine]
 

@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 WAIT_S = 5.0
@@ -123,10 +124,8 @@ class Engine:
             listener.close()
         with self._lock:
             for connection in self._open:
-                try:
+                with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
         for thread in self._threads:
             thread.join(WAIT_S)
         assert not any(thread.is_alive() for thread in self._threads), "a thread of the test's engine hangs"

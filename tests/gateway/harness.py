@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import uvloop
@@ -23,18 +23,30 @@ from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId, Service
 from llmgw.model.replica import AdmissionSpec, GatewaySpec
 from llmgw.model.route import BUNDLE_FORMAT, Bundle, Endpoint, Route, RouteTable
 from llmgw.routes.codec import dump_bundle, routes_digest
-from tests.gateway.engine import WAIT_S, Engine
+from tests.gateway.engine import WAIT_S
 
 T = TypeVar("T")
 
 reload.POLL_S = 0.02  # hundreds of bundles are published here; a gateway in a process of its own keeps its pace
 
 
-def endpoint(engine: Engine, number: int = 0, service: str = "chat", node: str = "n1", **more: Any) -> Endpoint:
+class Served(Protocol):
+    """Where an engine of a test listens, and what it serves."""
+
+    host: str
+    port: int
+    model: str
+
+
+def endpoint(engine: Served, number: int = 0, service: str = "chat", node: str = "n1", **more: Any) -> Endpoint:
     replica = f"{service}/{number}"
     values: dict[str, Any] = {"model": engine.model, "address": engine.host, "port": engine.port} | more
     return Endpoint(
-        id=EndpointId(f"{replica}@{node}"), replica=ReplicaId(replica), node=NodeName(node), engine=EngineKind("sim"), **values
+        id=EndpointId(f"{replica}@{node}"),
+        replica=ReplicaId(replica),
+        node=NodeName(node),
+        engine=EngineKind("sim"),
+        **values,
     )
 
 
@@ -78,7 +90,11 @@ class RunningGateway:
         if first is not None:
             write(self.bundle_path, dump_bundle(first))
             self.generation = first.generation
-        values = {"listen": "127.0.0.1:0", "admin_listen": "127.0.0.1:0", "drain_timeout_s": 3.0} | settings
+        values: dict[str, Any] = {
+            "listen": "127.0.0.1:0",
+            "admin_listen": "127.0.0.1:0",
+            "drain_timeout_s": 3.0,
+        } | settings
         self._settings = Settings(self.bundle_path, **values)
         self._started = threading.Event()
         self._failure: BaseException | None = None
@@ -127,7 +143,9 @@ class RunningGateway:
 
     def get(self, path: str, token: str | None = None) -> Any:
         """A document of the admin API."""
-        status, _headers, body = fetch(self.admin_url + path, headers={"authorization": f"Bearer {token}"} if token else {})
+        status, _headers, body = fetch(
+            self.admin_url + path, headers={"authorization": f"Bearer {token}"} if token else {}
+        )
         assert status == 200, (status, body)
         return json.loads(body)
 

@@ -53,7 +53,9 @@ FLEET: dict[str, Any] = {
 def publish(gateway: RunningGateway, engine: MakeEngine, **more: Any) -> None:
     one = endpoint(engine(), node="n2")
     finding = {"code": "no-room", "severity": "warn", "message": "chat/1 has no place", "remedy": "add a node"}
-    gateway.publish([route([one], desired=2, aliases=("also",))], fleet=FLEET, findings=(finding,), plan={"steps": []}, **more)
+    gateway.publish(
+        [route([one], desired=2, aliases=("also",))], fleet=FLEET, findings=(finding,), plan={"steps": []}, **more
+    )
 
 
 def test_every_document_is_versioned_and_as_its_description_says(gateway: RunningGateway, engine: MakeEngine) -> None:
@@ -83,7 +85,10 @@ def test_documents_say_what_the_bundle_and_the_gateway_know(gateway: RunningGate
     assert [(one["replica"], one["state"], one["units"][0]["node"]) for one in replica] == [("chat/0", "ready", "n2")]
     service = gateway.get("/api/v1/services")["services"][0]
     assert (service["desired"], service["ready"], service["endpoints"][0]["id"]) == (2, 1, "chat/0@n2")
-    assert [(one["node"], one["code"]) for one in gateway.get("/api/v1/findings")["findings"]] == [("n2", "ecc"), (None, "no-room")]
+    assert [(one["node"], one["code"]) for one in gateway.get("/api/v1/findings")["findings"]] == [
+        ("n2", "ecc"),
+        (None, "no-room"),
+    ]
     assert gateway.get("/api/v1/plan")["plan"] == {"steps": []}
 
 
@@ -133,7 +138,9 @@ def test_metrics_are_in_prometheus_format_with_help_and_type(gateway: RunningGat
     families = re.findall(r"^# TYPE (\S+) (\S+)$", body.decode(), re.MULTILINE)
     assert len({name for name, _kind in families if name.startswith("llmgw_")}) >= 22
     assert {"counter", "gauge", "histogram"} == {kind for _name, kind in families}
-    openmetrics = fetch(gateway.admin_url + "/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
+    openmetrics = fetch(
+        gateway.admin_url + "/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"}
+    )
     assert openmetrics[2].endswith(b"# EOF\n")
 
 
@@ -160,7 +167,13 @@ def test_with_a_token_nothing_but_health_is_shown_without_it(gateway: RunningGat
     write(gateway.bundle_path, dump_bundle(bundle(gateway.generation, routes, gateway=WITH_TOKEN)))
     eventually(lambda: fetch(gateway.admin_url + "/metrics")[0] == 401, "the token is asked for")
     for path in ("/api/v1/status", "/metrics", "/admin", "/admin/console.css", "/api/v1/openapi.json", "/nope"):
-        for authorization in ("", "Bearer wrong", f"bearer {TOKEN}x", "Basic !!!", "Basic " + base64.b64encode(b"a:b").decode()):
+        for authorization in (
+            "",
+            "Bearer wrong",
+            f"bearer {TOKEN}x",
+            "Basic !!!",
+            "Basic " + base64.b64encode(b"a:b").decode(),
+        ):
             status, headers, body = fetch(gateway.admin_url + path, headers={"authorization": authorization})
             assert (status, json.loads(body)["error"]["code"]) == (401, "admin-token"), (path, authorization)
             assert "Basic" in headers["www-authenticate"]
@@ -229,8 +242,20 @@ def test_changed_listeners_are_reported_as_needing_a_restart(tmp_path: Path) -> 
         {},
         {"nodes": None},
         {"nodes": {"a": 1}},
-        {"nodes": [1, None, "x", {}, {"name": 5}, {"name": "ok", "devices": 7, "units": "x", "labels": [], "findings": [None, {}]}]},
-        {"taken_at": "now", "nodes": [{"name": "ok", "devices": [{}, {"blocked_by": "x", "memory_total_mib": True}], "units": [{}]}]},
+        {
+            "nodes": [
+                1,
+                None,
+                "x",
+                {},
+                {"name": 5},
+                {"name": "ok", "devices": 7, "units": "x", "labels": [], "findings": [None, {}]},
+            ]
+        },
+        {
+            "taken_at": "now",
+            "nodes": [{"name": "ok", "devices": [{}, {"blocked_by": "x", "memory_total_mib": True}], "units": [{}]}],
+        },
     ],
 )
 def test_a_fleet_document_of_another_version_is_read_as_far_as_it_goes(strange: dict[str, Any] | None) -> None:

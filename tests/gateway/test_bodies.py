@@ -15,7 +15,12 @@ from llmgw.gateway.refusal import Refusal
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 KEYS = st.sampled_from(["model", "mode", "models", "messages", "stream", "x"]) | TEXT
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT | st.just("model"),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
+    | st.just("model"),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )
@@ -23,7 +28,11 @@ PAIRS = st.lists(st.tuples(KEYS, VALUES), max_size=6)
 
 
 def text_of(key: str, escaped: bool) -> str:
-    return '"' + "".join(f"\\u{ord(letter):04x}" for letter in key) + '"' if escaped and key == "model" else json.dumps(key)
+    return (
+        '"' + "".join(f"\\u{ord(letter):04x}" for letter in key) + '"'
+        if escaped and key == "model"
+        else json.dumps(key)
+    )
 
 
 @st.composite
@@ -35,17 +44,26 @@ def documents(draw: st.DrawFn) -> str:
         pairs.insert(draw(st.integers(0, len(pairs))), ("model", name))
     space = st.sampled_from(["", " ", "\n\t", "\r\n"])
     ascii_only = draw(st.booleans())
+
+    def spaced(text: str) -> str:
+        return draw(space) + text + draw(space)
+
     fields = (
-        f"{draw(space)}{text_of(key, draw(st.booleans()))}{draw(space)}:{draw(space)}{json.dumps(value, ensure_ascii=ascii_only)}{draw(space)}"
+        f"{spaced(text_of(key, draw(st.booleans())))}:{spaced(json.dumps(value, ensure_ascii=ascii_only))}"
         for key, value in pairs
     )
-    return f"{draw(space)}{{{','.join(fields)}}}{draw(space)}"
+    return spaced("{" + ",".join(fields) + "}")
 
 
 def pairs_of(text: str) -> list[tuple[str, Any]]:
     """Top-level keys and values, duplicates kept."""
     found: list[list[tuple[str, Any]]] = []
-    json.loads(text, object_pairs_hook=lambda pairs: found.append(pairs) or dict(pairs))
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found.append(pairs)
+        return dict(pairs)
+
+    json.loads(text, object_pairs_hook=keep)
     return found[-1]
 
 
@@ -86,7 +104,10 @@ def test_stream_is_true_only_when_it_says_so() -> None:
 
 
 def test_the_word_model_elsewhere_does_not_mislead() -> None:
-    tricky = b'{"a":"model","b":{"model":"inner"},"c":["model",{"model":1}],"model":"m","d":"\\"model\\":\\"x\\"","model2":"y","\\u006d":1}'
+    tricky = (
+        b'{"a":"model","b":{"model":"inner"},"c":["model",{"model":1}],"model":"m",'
+        b'"d":"\\"model\\":\\"x\\"","model2":"y","\\u006d":1}'
+    )
     asked = read_body(tricky)
     assert isinstance(asked, Asked)
     assert asked.with_model("z") == tricky.replace(b'"model":"m"', b'"model":"z"')

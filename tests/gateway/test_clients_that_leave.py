@@ -64,7 +64,9 @@ def test_a_client_that_leaves_takes_its_engine_request_along(
     assert gateway.metrics()['llmgw_client_aborts_total{service="chat"}'] == before + 1
 
 
-def test_a_client_that_sent_requests_ahead_takes_the_running_one_along(gateway: RunningGateway, engine: MakeEngine) -> None:
+def test_a_client_that_sent_requests_ahead_takes_the_running_one_along(
+    gateway: RunningGateway, engine: MakeEngine
+) -> None:
     watching = Watching(b"")
     one = engine(answer=watching)
     gateway.publish([route([endpoint(one)])])
@@ -98,7 +100,9 @@ def test_a_client_that_leaves_within_its_body_reaches_no_engine(gateway: Running
     assert one.requests == []
 
 
-def test_a_client_that_leaves_while_the_gateway_connects_is_forgotten(gateway: RunningGateway, engine: MakeEngine) -> None:
+def test_a_client_that_leaves_while_the_gateway_connects_is_forgotten(
+    gateway: RunningGateway, engine: MakeEngine
+) -> None:
     gateway.publish([route([endpoint(engine())])], gateway=GatewaySpec(probe_interval_s=30, connect_timeout_s=20))
     pool = gateway.gateway.table.endpoints["chat/0@n1"].pool
     with swallowing() as port, Client(gateway.url) as client:
@@ -121,12 +125,14 @@ def swallowing() -> Iterator[int]:
         listener.listen(0)
         for _number in range(4):
             filler = waiting.enter_context(socket.socket())
-            filler.setblocking(False)
+            filler.settimeout(0)
             filler.connect_ex(listener.getsockname())
         yield listener.getsockname()[1]
 
 
-def test_a_slow_client_stops_the_engine_from_sending_and_loses_nothing(gateway: RunningGateway, engine: MakeEngine) -> None:
+def test_a_slow_client_stops_the_engine_from_sending_and_loses_nothing(
+    gateway: RunningGateway, engine: MakeEngine
+) -> None:
     size = 64 * 1024 * 1024
     piece = bytes(range(256)) * 1024
     sent = [0]
@@ -170,7 +176,9 @@ def test_a_client_that_stops_reading_is_let_go(gateway: RunningGateway, engine: 
         finally:
             watching_done.set()
 
-    gateway.publish([route([endpoint(engine(answer=answer))])], gateway=GatewaySpec(probe_interval_s=0.1, idle_timeout_s=0.3))
+    gateway.publish(
+        [route([endpoint(engine(answer=answer))])], gateway=GatewaySpec(probe_interval_s=0.1, idle_timeout_s=0.3)
+    )
     with Client(gateway.url, receive_buffer=16 * 1024) as client:
         client.send(post(asking(stream=True)))
         client.head()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import time
 from collections.abc import Callable
 
@@ -197,7 +198,26 @@ def test_no_first_byte_in_time_is_504_and_no_next_byte_is_a_cut(gateway: Running
     assert gateway.states() == {"chat/0@n1": "ready"}
 
 
-def test_an_engine_that_answers_before_the_whole_body_came_is_heard(gateway: RunningGateway, engine: MakeEngine) -> None:
+def test_running_out_of_sockets_is_not_the_engines_fault(gateway: RunningGateway, engine: MakeEngine) -> None:
+    gateway.publish([route([endpoint(engine(), 0), endpoint(engine(), 1)])], gateway=SELDOM)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Client(gateway.url) as client:
+        client.send(b"GET /healthz HTTP/1.1\r\nhost: gw\r\n\r\n")
+        assert client.answer()[0] == 200
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            client.send(post(asking()))
+            status, headers, body = client.answer()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (status, dict(headers)["retry-after"]) == (503, "1")
+    assert json.loads(body)["error"]["code"] == "gateway_resources"
+    assert set(gateway.states().values()) == {"ready"}
+
+
+def test_an_engine_that_answers_before_the_whole_body_came_is_heard(
+    gateway: RunningGateway, engine: MakeEngine
+) -> None:
     one = engine()
 
     def answer(_request: Request, wire: Wire) -> None:

@@ -8,7 +8,18 @@ import time
 
 import pytest
 
-from llmgw.gateway.health import Answered, Health, Probe, Refused, Silent, State, after_failure, after_probe, restarted, unknown
+from llmgw.gateway.health import (
+    Answered,
+    Health,
+    Probe,
+    Refused,
+    Silent,
+    State,
+    after_failure,
+    after_probe,
+    restarted,
+    unknown,
+)
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine
@@ -84,7 +95,10 @@ def test_an_engine_goes_through_its_states(gateway: RunningGateway, engine: Make
     assert one.port == port
     eventually(lambda: state() == "loading", "loading")
     one.health, one.model = "200 OK", "another"
-    eventually(lambda: "serves another, not m" in (gateway.get("/api/v1/endpoints")["endpoints"][0]["detail"] or ""), "wrong model")
+    eventually(
+        lambda: "serves another, not m" in (gateway.get("/api/v1/endpoints")["endpoints"][0]["detail"] or ""),
+        "wrong model",
+    )
     one.model = "m"
     eventually(lambda: state() == "ready", "ready")
     one.stop()

@@ -28,8 +28,10 @@ def reason(answer: tuple[int, object, bytes]) -> tuple[int, str]:
     return answer[0], json.loads(answer[2])["error"]["code"]
 
 
-def test_an_alias_is_replaced_by_the_engines_name_and_nothing_else_changes(gateway: RunningGateway, engine: MakeEngine) -> None:
-    one = engine(model="/srv/weights \"x\"")
+def test_an_alias_is_replaced_by_the_engines_name_and_nothing_else_changes(
+    gateway: RunningGateway, engine: MakeEngine
+) -> None:
+    one = engine(model='/srv/weights "x"')
     gateway.publish([route([endpoint(one)], aliases=("short", "m2"))])
     body = b'{"messages":[ {"role":"user", "content":"the model is \\"model\\": \\u00e9"}],"model"  :\t"%b", "x":1.50}'
     for name in (b"m", b"short", b"m2", b"sh\\u006frt"):
@@ -79,7 +81,11 @@ def test_unknown_loading_and_unplaced_models_are_told_apart(gateway: RunningGate
         ready=False,
     )
     eventually(lambda: gateway.states() == {"chat/0@n1": "loading"}, "loading")
-    for model, expected in {"nope": (404, "model_not_found"), "m": (503, "model_loading"), "none": (503, "no_replica_placed")}.items():
+    for model, expected in {
+        "nope": (404, "model_not_found"),
+        "m": (503, "model_loading"),
+        "none": (503, "no_replica_placed"),
+    }.items():
         answer = fetch(gateway.url + CHAT, "POST", asking(model))
         assert reason(answer) == expected
         assert (answer[1]["retry-after"] is not None) == (expected[0] == 503)
@@ -122,11 +128,16 @@ def test_a_key_at_its_limit_leaves_others_alone(gateway: RunningGateway, engine:
     with Client(gateway.url) as first:
         first.send(post(asking(), headers="authorization: Bearer s1\r\n"))
         eventually(lambda: gateway.held().get("keys") == 1, "one in flight")
-        assert reason(fetch(gateway.url + CHAT, "POST", asking(), {"authorization": "Bearer s1"})) == (429, "key_concurrency")
+        assert reason(fetch(gateway.url + CHAT, "POST", asking(), {"authorization": "Bearer s1"})) == (
+            429,
+            "key_concurrency",
+        )
         go.set()
         assert fetch(gateway.url + CHAT, "POST", asking(), {"authorization": "Bearer s2"})[0] == 200
         assert first.answer()[0] == 200
-    eventually(lambda: fetch(gateway.url + CHAT, "POST", asking(), {"authorization": "Bearer s1"})[0] == 200, "free again")
+    eventually(
+        lambda: fetch(gateway.url + CHAT, "POST", asking(), {"authorization": "Bearer s1"})[0] == 200, "free again"
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,7 +175,10 @@ def test_two_authorization_headers_are_no_key(gateway: RunningGateway, engine: M
 
 
 def test_a_key_sees_only_its_services(gateway: RunningGateway, engine: MakeEngine) -> None:
-    routes = [route([endpoint(engine())]), route([endpoint(engine(model="b"), service="b")], service="b", served_name="b")]
+    routes = [
+        route([endpoint(engine())]),
+        route([endpoint(engine(model="b"), service="b")], service="b", served_name="b"),
+    ]
     gateway.publish(routes, gateway=with_keys(key("a", "s1", services=("b",)), key("c", "s2")))
     mine, all_of_it = {"authorization": "Bearer s1"}, {"authorization": "Bearer s2"}
     assert fetch(gateway.url + CHAT, "POST", asking("b"), mine)[0] == 200

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import openai
 import pytest
+from openai.types.chat import ChatCompletionMessageParam
 
 from tests.gateway.harness import RunningGateway, bundle, endpoint, eventually, fetch, route
 
-SIMULATOR = Path(__file__).parents[2] / "collections/ansible_collections/llmgw/fleet/roles/engine/files/llmgw_sim/__main__.py"
+SIMULATOR = (
+    Path(__file__).parents[2] / "collections/ansible_collections/llmgw/fleet/roles/engine/files/llmgw_sim/__main__.py"
+)
 
 
 class Simulator:
@@ -30,7 +33,9 @@ class Simulator:
         self.url = f"http://{self.host}:{self.port}"
         arguments = ["--model", "weights", "--served-model-name", model, "--port", str(self.port), "--faults", *options]
         self.process = subprocess.Popen(
-            [sys.executable, SIMULATOR, *arguments], stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+            [sys.executable, SIMULATOR, *arguments],
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
         )
 
     def stop(self) -> None:
@@ -42,7 +47,7 @@ class Simulator:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningGateway, Simulator]]:
     """A gateway over one simulator, whose model has another name there."""
     simulator = Simulator("sim-weights", "--ttft-ms", "20", "--itl-ms", "20", "--load-seconds", "0.3")
-    one = endpoint(simulator)  # type: ignore[arg-type] - has all that is read of it
+    one = endpoint(simulator)
     running = RunningGateway(tmp_path_factory.mktemp("gateway"), bundle(1, [route([one], aliases=("alias",))]))
     eventually(lambda: running.states() == {"chat/0@n1": "ready"}, "the simulator is ready", 10)
     yield running, simulator
@@ -57,12 +62,12 @@ def client(served: tuple[RunningGateway, Simulator]) -> Iterator[openai.OpenAI]:
     served[0].assert_nothing_held()
 
 
-QUESTION = [{"role": "user", "content": "What is a gateway?"}]
+QUESTION: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What is a gateway?"}]
 
 
 @pytest.mark.parametrize("model", ["m", "alias"])
 def test_a_chat_is_answered(client: openai.OpenAI, model: str) -> None:
-    answer = client.chat.completions.create(model=model, messages=QUESTION, max_tokens=6)  # type: ignore[arg-type]
+    answer = client.chat.completions.create(model=model, messages=QUESTION, max_tokens=6)
     assert answer.choices[0].message.content
     assert answer.usage is not None
     assert answer.usage.completion_tokens == 6
@@ -71,7 +76,7 @@ def test_a_chat_is_answered(client: openai.OpenAI, model: str) -> None:
 def test_a_chat_is_streamed_token_by_token(client: openai.OpenAI) -> None:
     began = time.monotonic()
     times = []
-    stream = client.chat.completions.create(model="m", messages=QUESTION, max_tokens=10, stream=True)  # type: ignore[call-overload]
+    stream = client.chat.completions.create(model="m", messages=QUESTION, max_tokens=10, stream=True)
     text = ""
     for part in stream:
         times.append(time.monotonic() - began)
@@ -90,10 +95,10 @@ def test_completions_and_embeddings_and_models_work(client: openai.OpenAI) -> No
 
 def test_the_clients_error_types_fit_the_gateways_answers(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
-        client.chat.completions.create(model="nope", messages=QUESTION)  # type: ignore[arg-type]
+        client.chat.completions.create(model="nope", messages=QUESTION)
     assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
     with pytest.raises(openai.BadRequestError) as wrong:
-        client.chat.completions.create(model="m", messages=QUESTION, max_tokens=-5)  # type: ignore[arg-type]
+        client.chat.completions.create(model="m", messages=QUESTION, max_tokens=-5)
     assert wrong.value.code != "invalid_body", "the engine's own error passes through"
 
 
@@ -102,9 +107,11 @@ def test_leaving_a_stream_frees_the_engine(served: tuple[RunningGateway, Simulat
 
     def running() -> float:
         text = fetch(simulator.url + "/metrics")[2].decode()
-        return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith("vllm:num_requests_running"))
+        return sum(
+            float(line.split()[-1]) for line in text.splitlines() if line.startswith("vllm:num_requests_running")
+        )
 
-    stream = client.chat.completions.create(model="m", messages=QUESTION, max_tokens=500, stream=True)  # type: ignore[call-overload]
+    stream = client.chat.completions.create(model="m", messages=QUESTION, max_tokens=500, stream=True)
     next(iter(stream))
     assert running() == 1
     stream.close()
@@ -113,7 +120,7 @@ def test_leaving_a_stream_frees_the_engine(served: tuple[RunningGateway, Simulat
 
 def test_a_loading_model_is_503_until_it_is_ready(tmp_path: Path) -> None:
     simulator = Simulator("late", "--load-seconds", "1.5")
-    running = RunningGateway(tmp_path, bundle(1, [route([endpoint(simulator)])]))  # type: ignore[arg-type]
+    running = RunningGateway(tmp_path, bundle(1, [route([endpoint(simulator)])]))
     try:
         with openai.OpenAI(base_url=running.url + "/v1", api_key="none", max_retries=0, timeout=10) as client:
             with pytest.raises(openai.InternalServerError) as loading:
@@ -130,11 +137,11 @@ def test_a_loading_model_is_503_until_it_is_ready(tmp_path: Path) -> None:
 
 def test_an_engine_killed_within_a_stream_is_an_error_to_the_client(tmp_path: Path) -> None:
     simulator = Simulator("m", "--itl-ms", "20")
-    running = RunningGateway(tmp_path, bundle(1, [route([endpoint(simulator)])]))  # type: ignore[arg-type]
+    running = RunningGateway(tmp_path, bundle(1, [route([endpoint(simulator)])]))
     try:
         eventually(lambda: running.states() == {"chat/0@n1": "ready"}, "ready", 10)
         with openai.OpenAI(base_url=running.url + "/v1", api_key="none", max_retries=0, timeout=10) as client:
-            stream = client.chat.completions.create(model="m", messages=QUESTION, max_tokens=500, stream=True)  # type: ignore[call-overload]
+            stream = client.chat.completions.create(model="m", messages=QUESTION, max_tokens=500, stream=True)
             parts = iter(stream)
             next(parts)
             simulator.stop()

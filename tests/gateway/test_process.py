@@ -11,27 +11,38 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from llmgw.errors import LlmgwError
 from llmgw.model.replica import GatewaySpec
 from llmgw.routes.codec import dump_bundle
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine
 from tests.gateway.engine import CHUNKED, LAST_CHUNK, Request, Wire, chunk, event
-from tests.gateway.harness import bundle, endpoint, environment, eventually, fetch, route, write
+from tests.gateway.harness import RunningGateway, bundle, endpoint, environment, eventually, fetch, route, write
 
 COMMAND = [sys.executable, "-c", "from llmgw.cli.gateway import app; app()"]
 
 
 @contextmanager
-def process(folder: Path, *more: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+def process(folder: Path, *more: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """A started gateway and what it wrote when it was ready."""
     ready = folder / "ready.json"
-    options = ["--bundle", folder / "bundle.json", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ready-file", ready]
+    options = [
+        "--bundle",
+        folder / "bundle.json",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--ready-file",
+        ready,
+    ]
     gateway = subprocess.Popen(
         [*COMMAND, *map(str, options), *more], env=environment() | environ, stderr=subprocess.PIPE, text=True
     )
@@ -43,7 +54,9 @@ def process(folder: Path, *more: str, **environ: str) -> Iterator[tuple[subproce
         gateway.communicate(timeout=10)
 
 
-def test_sigterm_lets_streams_finish_takes_no_new_connections_and_ends_with_0(tmp_path: Path, engine: MakeEngine) -> None:
+def test_sigterm_lets_streams_finish_takes_no_new_connections_and_ends_with_0(
+    tmp_path: Path, engine: MakeEngine
+) -> None:
     go = threading.Event()
 
     def answer(_request: Request, wire: Wire) -> None:
@@ -56,7 +69,11 @@ def test_sigterm_lets_streams_finish_takes_no_new_connections_and_ends_with_0(tm
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(address)
         manager.settimeout(10)
-        with process(tmp_path, NOTIFY_SOCKET=address) as (gateway, urls), Client(urls["url"]) as client, Client(urls["url"]) as idle:
+        with (
+            process(tmp_path, NOTIFY_SOCKET=address) as (gateway, urls),
+            Client(urls["url"]) as client,
+            Client(urls["url"]) as idle,
+        ):
             assert manager.recv(100) == b"READY=1"
             assert urls["pid"] == gateway.pid
             client.send(post(asking(stream=True)))
@@ -64,7 +81,7 @@ def test_sigterm_lets_streams_finish_takes_no_new_connections_and_ends_with_0(tm
             gateway.send_signal(signal.SIGTERM)
             assert manager.recv(100) == b"STOPPING=1"
             assert idle.rest() == b""
-            eventually(lambda: refused(urls["url"]), "no new connections")
+            eventually(lambda: not accepted(urls["url"]), "no new connections")
             assert json.loads(fetch(urls["admin_url"] + "/api/v1/status")[2])["draining"] is True
             time.sleep(0.3)
             assert gateway.poll() is None
@@ -78,17 +95,16 @@ def test_sigterm_lets_streams_finish_takes_no_new_connections_and_ends_with_0(tm
     assert urls["admin_url"] in log
 
 
-def refused(url: str) -> bool:
+def accepted(url: str) -> bool:
     try:
         fetch(url + "/healthz")
     except OSError:
-        return True
-    return False
+        return False
+    return True
 
 
-@pytest.mark.parametrize("second_signal", [False, True])
-def test_draining_is_bounded(tmp_path: Path, engine: MakeEngine, second_signal: bool) -> None:
-    left = threading.Event()
+def never_ends(left: threading.Event) -> Callable[[Request, Wire], None]:
+    """A stream that goes on until its client leaves."""
 
     def answer(_request: Request, wire: Wire) -> None:
         wire.send(CHUNKED + chunk(event("a")))
@@ -96,32 +112,63 @@ def test_draining_is_bounded(tmp_path: Path, engine: MakeEngine, second_signal: 
             left.set()
         wire.close()
 
-    write(tmp_path / "bundle.json", dump_bundle(bundle(3, [route([endpoint(engine(answer=answer))])])))
-    with process(tmp_path, "--drain-timeout", "60" if second_signal else "0.5") as (gateway, urls), Client(urls["url"]) as client:
+    return answer
+
+
+def test_draining_ends_with_its_timeout(tmp_path: Path, engine: MakeEngine) -> None:
+    left = threading.Event()
+    routes = [route([endpoint(engine(answer=never_ends(left)))])]
+    running = RunningGateway(tmp_path, bundle(3, routes), drain_timeout_s=0.5)
+    with Client(running.url) as client:
+        client.send(post(asking(stream=True)))
+        client.until(event("a"))
+        began = time.monotonic()
+        running.stop()
+        assert 0.5 <= time.monotonic() - began < 2
+        assert not client.rest().endswith(LAST_CHUNK)
+    assert left.wait(5)
+
+
+def test_a_second_signal_ends_draining(tmp_path: Path, engine: MakeEngine) -> None:
+    left = threading.Event()
+    write(tmp_path / "bundle.json", dump_bundle(bundle(3, [route([endpoint(engine(answer=never_ends(left)))])])))
+    with process(tmp_path) as (gateway, urls), Client(urls["url"]) as client:
         client.send(post(asking(stream=True)))
         client.until(event("a"))
         gateway.send_signal(signal.SIGTERM)
-        if second_signal:
-            time.sleep(0.3)
-            assert gateway.poll() is None
-            gateway.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert gateway.poll() is None
+        gateway.send_signal(signal.SIGTERM)
         assert not client.rest().endswith(LAST_CHUNK)
         assert left.wait(5)
         assert gateway.wait(5) == 0
         assert "cut off" in gateway.communicate()[1]
 
 
-def test_a_port_in_use_and_a_wrong_address_are_errors_with_a_fix(tmp_path: Path) -> None:
+@pytest.mark.parametrize("listen", ["nonsense", "::1:80", "127.0.0.1", "127.0.0.1:70000", ":80", "127.0.0.1:x"])
+def test_a_wrong_address_is_an_error_with_a_fix(tmp_path: Path, listen: str) -> None:
+    with pytest.raises(LlmgwError, match="not HOST:PORT") as refused:
+        RunningGateway(tmp_path, listen=listen)
+    assert refused.value.fix
+
+
+def test_a_port_in_use_ends_the_command_with_1_and_a_fix(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        for listen, words in ((f"127.0.0.1:{taken.getsockname()[1]}", "in use"), ("nonsense", "not HOST:PORT"), ("::1:80", "not HOST:PORT")):
-            done = subprocess.run(
-                [sys.executable, "-m", "llmgw", "gateway", "--bundle", tmp_path / "b.json", "--listen", listen],
-                env=environment(), capture_output=True, text=True, timeout=20, check=False,
-            )  # fmt: skip
-            assert (done.returncode, words in done.stderr, "fix:" in done.stderr) == (1, True, True), done.stderr
-            assert "Traceback" not in done.stderr
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "-m", "llmgw", "gateway", "--bundle", tmp_path / "b.json", "--listen", listen],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "in use" in done.stderr
+    assert "fix:" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_listeners_come_from_the_bundle_where_no_option_names_them(tmp_path: Path) -> None:
@@ -130,16 +177,11 @@ def test_listeners_come_from_the_bundle_where_no_option_names_them(tmp_path: Pat
             free.bind(("127.0.0.1", 0))
         ports = [free.getsockname()[1] for free in (one, two)]
     spec = GatewaySpec(listen=f"127.0.0.1:{ports[0]}", admin_listen=f"127.0.0.1:{ports[1]}")
-    write(tmp_path / "bundle.json", dump_bundle(bundle(1, [], gateway=spec)))
-    gateway = subprocess.Popen(
-        [*COMMAND, "--bundle", str(tmp_path / "bundle.json")], env=environment(), stderr=subprocess.DEVNULL
-    )
+    running = RunningGateway(tmp_path, bundle(1, [], gateway=spec), listen=None, admin_listen=None)
     try:
-        for port in ports:
-            eventually(lambda port=port: not refused(f"http://127.0.0.1:{port}"), "listening", 20)
+        assert [fetch(f"http://127.0.0.1:{port}/healthz")[0] for port in ports] == [200, 200]
     finally:
-        gateway.terminate()
-        assert gateway.wait(10) == 0
+        running.stop()
 
 
 def test_tls_is_served_with_the_catalogs_certificate(tmp_path: Path, engine: MakeEngine) -> None:

@@ -19,7 +19,17 @@ from tests.gateway.harness import RunningGateway, endpoint, eventually, fetch, r
 
 SECRET = "s"
 ENGINE_WAYS = ("whole", "stream", "close", "reset", "garbage", "cut", "silent", "slow", "error", "big")
-CLIENT_WAYS = ("read", "leave", "reset", "half a body", "wrong", "too large", "leave in the answer", "two at once", "unknown")
+CLIENT_WAYS = (
+    "read",
+    "leave",
+    "reset",
+    "half a body",
+    "wrong",
+    "too large",
+    "leave in the answer",
+    "two at once",
+    "unknown",
+)
 
 
 def engine_way(chance: random.Random, wire: Wire) -> None:
@@ -55,7 +65,9 @@ def engine_way(chance: random.Random, wire: Wire) -> None:
 def client_way(chance: random.Random, url: str) -> None:
     way = chance.choice(CLIENT_WAYS)
     auth = f"authorization: Bearer {SECRET}\r\n"
-    body = asking(chance.choice(["m", "alias"]), stream=chance.random() < 0.5, user="x" * chance.choice([0, 1000, 200_000]))
+    body = asking(
+        chance.choice(["m", "alias"]), stream=chance.random() < 0.5, user="x" * chance.choice([0, 1000, 200_000])
+    )
     with Client(url) as client:
         if way == "half a body":
             client.send(post(body, headers=auth)[: len(body) // 2])

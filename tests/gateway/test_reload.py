@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,8 @@ def test_an_endpoint_that_leaves_finishes_its_requests_and_gets_no_new_one(
         client.until(LAST_CHUNK)
     expected = {"chat/0@n1": 0, "chat/1@n1": 0} if how == "draining" else {"chat/1@n1": 0}
     eventually(
-        lambda: {one["id"]: one["in_flight"] for one in gateway.get("/api/v1/endpoints")["endpoints"]} == expected, "idle or gone"
+        lambda: {one["id"]: one["in_flight"] for one in gateway.get("/api/v1/endpoints")["endpoints"]} == expected,
+        "idle or gone",
     )
 
 
@@ -137,7 +139,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN.keys())
-def test_a_broken_bundle_leaves_the_last_good_one_in_force(gateway: RunningGateway, engine: MakeEngine, content: bytes) -> None:
+def test_a_broken_bundle_leaves_the_last_good_one_in_force(
+    gateway: RunningGateway, engine: MakeEngine, content: bytes
+) -> None:
     gateway.publish([route([endpoint(engine())])])
     failures = gateway.metrics()["llmgw_reload_failures_total"]
     write(gateway.bundle_path, content)
@@ -163,6 +167,10 @@ def test_a_bundle_written_in_place_is_taken_once_it_is_whole(gateway: RunningGat
     eventually(lambda: gateway.get("/api/v1/status")["generation"] == gateway.generation, "taken")
 
 
+def problem_has(gateway: RunningGateway, word: str) -> bool:
+    return word in (gateway.get("/api/v1/status")["bundle_problem"] or "")
+
+
 def test_an_older_generation_and_a_second_one_of_the_same_number_are_not_taken(
     gateway: RunningGateway, engine: MakeEngine
 ) -> None:
@@ -173,13 +181,15 @@ def test_an_older_generation_and_a_second_one_of_the_same_number_are_not_taken(
     other = bundle(gateway.generation, [route([])])
     for wrong, word in ((older, "older"), (other, "other routes")):
         write(gateway.bundle_path, dump_bundle(wrong))
-        eventually(lambda word=word: word in (gateway.get("/api/v1/status")["bundle_problem"] or ""), word)
+        eventually(partial(problem_has, gateway, word), word)
         assert gateway.get("/api/v1/routes")["routes"][0]["endpoints"] == ["chat/0@n1"]
     findings = gateway.get("/api/v1/findings")["findings"]
     assert [finding["code"] for finding in findings] == ["bundle-not-taken"]
     same = replace(bundle(gateway.generation, [route([one])]), fleet={"nodes": [{"name": "n7"}]})
     write(gateway.bundle_path, dump_bundle(same))
-    eventually(lambda: [node["name"] for node in gateway.get("/api/v1/nodes")["nodes"]] == ["n7"], "a newer fleet document")
+    eventually(
+        lambda: [node["name"] for node in gateway.get("/api/v1/nodes")["nodes"]] == ["n7"], "a newer fleet document"
+    )
 
 
 def test_a_bundle_that_goes_away_changes_nothing(gateway: RunningGateway, engine: MakeEngine) -> None:

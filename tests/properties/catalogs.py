@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -84,8 +85,9 @@ _SERVICES = _some(
 @st.composite
 def documents(draw: st.DrawFn) -> Data:
     """The plain data of a catalog without mistakes, with at least one service."""
-    models = draw(st.dictionaries(_NAMES, _MODELS, min_size=1, max_size=3))
-    profiles = draw(st.dictionaries(_NAMES, _PROFILES, min_size=1, max_size=3))
+    # Copies: what `just` returns is one object for all examples, and tests change what they are given.
+    models = copy.deepcopy(draw(st.dictionaries(_NAMES, _MODELS, min_size=1, max_size=3)))
+    profiles = copy.deepcopy(draw(st.dictionaries(_NAMES, _PROFILES, min_size=1, max_size=3)))
     services = draw(st.dictionaries(_NAMES, _SERVICES, min_size=1, max_size=3))
     for profile in profiles.values():
         profile.setdefault("engine", "sim")

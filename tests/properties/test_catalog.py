@@ -104,6 +104,17 @@ def what_is_resolved_keeps_the_promises_of_its_types(data: st.DataObject) -> Non
     assert compiled(yaml(document)) == catalog
 
 
+def json_is_read_as_what_it_says(data: st.DataObject) -> None:
+    value = data.draw(st.dictionaries(st.text(st.characters(exclude_categories=["C"]), max_size=5), JUNK, max_size=4))
+    found = compiling.parse("0.yaml", yaml(value))
+    if not found.errors:
+        assert found.tree.data == value
+        assert all(spot.value.line == 1 for spot in found.tree.spots.values())
+    else:
+        # Only a character that no program takes is refused.
+        assert "\\u0000" in yaml(value).decode()
+
+
 PROPERTIES: list[Callable[[st.DataObject], None]] = [
     any_bytes_are_a_catalog_or_errors_with_places,
     any_data_is_a_catalog_or_errors_with_places,
@@ -112,6 +123,7 @@ PROPERTIES: list[Callable[[st.DataObject], None]] = [
     a_mistake_hides_no_other,
     a_file_that_cannot_be_read_makes_nothing_in_others_wrong,
     what_is_resolved_keeps_the_promises_of_its_types,
+    json_is_read_as_what_it_says,
 ]
 
 
@@ -129,9 +141,15 @@ def _breaks_on_bytes(path: str, content: bytes) -> Parsed:
     return PARSE(path, content)
 
 
-def _ends_at_the_first_line(path: str, content: bytes) -> Parsed:
+def _loses_every_place(path: str, content: bytes) -> Parsed:
     found = PARSE(path, content)
     return dataclasses.replace(found, tree=Tree(found.tree.data))
+
+
+def _forgets_the_last_key(path: str, content: bytes) -> Parsed:
+    found = PARSE(path, content)
+    data = dict(list((found.tree.data or {}).items())[:-1])
+    return dataclasses.replace(found, tree=Tree(data, found.tree.spots))
 
 
 PARSE, UNITE, UNFOUNDED, VALIDATE = compiling.parse, compiling.unite, compiling.unfounded, compiling.validate
@@ -141,12 +159,13 @@ PARSE, UNITE, UNFOUNDED, VALIDATE = compiling.parse, compiling.unite, compiling.
     ("holds", "name", "defect"),
     [
         (PROPERTIES[0], "parse", _breaks_on_bytes),
-        (PROPERTIES[1], "parse", _ends_at_the_first_line),
+        (PROPERTIES[1], "parse", _loses_every_place),
         (PROPERTIES[2], "unite", lambda trees: UNITE(list(trees)[:1])),
         (PROPERTIES[3], "validate", lambda data: dataclasses.replace(VALIDATE(data), problems=())),
         (PROPERTIES[4], "unfounded", lambda _problem, broken: bool(broken)),
         (PROPERTIES[5], "unfounded", lambda _problem, _broken: False),
         (PROPERTIES[6], "check", lambda _document: ()),
+        (PROPERTIES[7], "parse", _forgets_the_last_key),
     ],
 )
 def test_every_property_can_fail(
@@ -159,11 +178,11 @@ def test_every_property_can_fail(
     def run(data: st.DataObject) -> None:
         holds(data)
 
-    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the defect leads to
+    with pytest.raises((AssertionError, UnicodeDecodeError)):
         run()
 
 
-# --- mistakes, each of which can be planted beside the others ----------------------------------------------------------
+# --- mistakes, each of which can be planted beside the others ---------------------------------------------------------
 
 
 def _wrong_type(document: Data) -> tuple[str, bool]:

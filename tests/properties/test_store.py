@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever lies in the facts cache, and whatever hosts are called: the last good facts are found, and nothing else is touched."""
+"""Whatever lies in the facts cache, whatever hosts are called: the last good facts are found, nothing else changes."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -167,6 +168,13 @@ class Node:
             check=False,
         )
         return (ended.stdout + ended.stderr).strip()
+
+    def wait_for_queue(self, name: str) -> None:
+        """Returns when systemd has done all that was queued for a unit."""
+        deadline = time.monotonic() + 10
+        while self.systemctl("show", "-p", "Job", "--value", name):
+            assert time.monotonic() < deadline, f"{name} is still queued"
+            time.sleep(0.02)
 
     def main_pid(self, name: str) -> int:
         return int(self.systemctl("show", "-p", "MainPID", "--value", name))

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import UnitResult
+from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import Apply, UnitResult
 from tests.systemd.node import Node, digest_of, free_port
 
 
@@ -188,7 +188,27 @@ def test_a_member_without_readiness_must_stay_active_for_two_seconds(node: Node)
     unit = node.unit("rank", "/bin/sleep 1000")
     outcome = node.apply([unit])
     assert outcome.results[unit.name].state == "ready"
-    assert outcome.results[unit.name].seconds >= 2.0
+    assert outcome.results[unit.name].seconds >= 1.0
+    seen = node.look()[unit.name]
+    assert seen.since is not None
+    assert time.time() - seen.since >= 2.0
+
+
+def test_a_member_that_was_active_all_along_costs_no_waiting(node: Node) -> None:
+    unit = node.unit("long", "/bin/sleep 1000")
+    node.apply([unit])
+    time.sleep(1.5)  # its age is known in whole seconds
+    assert node.apply([unit]).results[unit.name].seconds < 1.0
+
+
+def test_many_changes_in_a_short_time_are_no_crash_loop(node: Node) -> None:
+    limit = "[Unit]\nStartLimitIntervalSec=600\nStartLimitBurst=2"
+    unit = node.unit("limit", "/bin/sleep 1000", extra=limit)
+    node.apply([unit])
+    for _ in range(4):
+        assert Apply(node.host, node.manager, node.state, 1)._start([unit.name]) is None
+        node.wait_for_queue(unit.name)
+    assert node.systemctl("show", "-p", "Result", "--value", unit.name) == "success"
 
 
 def test_environment_files_come_change_and_go_with_their_unit(node: Node) -> None:

@@ -10,7 +10,14 @@ import pytest
 
 from llmgw.apply.events import Progress, exit_status, first_line
 
-PLAN = {"steps": [], "text": ["+ chat/0"], "summary": "Plan: 1 to create.", "unplaced": [], "changes": True, "problems": []}
+PLAN = {
+    "steps": [],
+    "text": ["+ chat/0"],
+    "summary": "Plan: 1 to create.",
+    "unplaced": [],
+    "changes": True,
+    "problems": [],
+}
 
 
 def event(kind: str, action: str, answer: dict[str, Any], host: str = "n1", **more: Any) -> dict[str, Any]:
@@ -31,7 +38,10 @@ def unit(**values: Any) -> dict[str, Any]:
 
 def test_the_plan_is_shown_with_what_went_wrong_before_it() -> None:
     progress = Progress()
-    assert progress.feed(ok("plan", PLAN | {"problems": ["facts/n2.json: broken"]})) == ["facts/n2.json: broken", "+ chat/0"]
+    assert progress.feed(ok("plan", PLAN | {"problems": ["facts/n2.json: broken"]})) == [
+        "facts/n2.json: broken",
+        "+ chat/0",
+    ]
     assert progress.plan is not None
     assert progress.plan["summary"] == "Plan: 1 to create."
 
@@ -46,7 +56,11 @@ def test_a_plan_that_only_settles_routes_replaces_no_plan() -> None:
 
 def test_every_unit_that_changed_is_one_line_and_one_that_was_kept_is_none() -> None:
     progress = Progress()
-    units = [unit(), unit(name="llmgw-chat.1.0.service", action="removed", state=None, seconds=None), unit(action="kept")]
+    units = [
+        unit(),
+        unit(name="llmgw-chat.1.0.service", action="removed", state=None, seconds=None),
+        unit(action="kept"),
+    ]
     assert progress.feed(ok("replica_units", {"changed": True, "units": units})) == [
         "n1  chat.0.0  created, ready in 1.3 s",
         "n1  chat.1.0  removed",
@@ -96,7 +110,9 @@ def test_a_host_that_does_not_answer_is_named_with_the_first_line_of_why() -> No
 
 def test_discovery_that_fails_on_a_host_is_told_and_stops_nothing() -> None:
     progress = Progress()
-    assert progress.feed(failed("llmgw.fleet.node_facts", {"msg": "no python"}, ignore_errors=True)) == ["n1  FAILED: no python"]
+    assert progress.feed(failed("llmgw.fleet.node_facts", {"msg": "no python"}, ignore_errors=True)) == [
+        "n1  FAILED: no python"
+    ]
     assert exit_status(progress, 0) == 0
 
 
@@ -180,6 +196,8 @@ def test_the_document_of_a_run_is_json() -> None:
     assert document["plan"]["text"] == ["+ chat/0"]
 
 
-@pytest.mark.parametrize(("text", "line"), [("a\nb", "a"), ("\n\na\nb", "a"), ("", "no reason given"), (None, "no reason given")])
+@pytest.mark.parametrize(
+    ("text", "line"), [("a\nb", "a"), ("\n\na\nb", "a"), ("", "no reason given"), (None, "no reason given")]
+)
 def test_the_first_line_of_a_message(text: str | None, line: str) -> None:
     assert first_line(text) == line

@@ -90,3 +90,28 @@ def test_without_endpoints_only_the_routes_are_waited_for() -> None:
 @given(st.binary(), st.integers(100, 599) | st.none())
 def test_no_answer_breaks_the_reader(body: bytes, status: int | None) -> None:
     gateway_api.understand(Response(status, body, None))
+
+
+def sees(generation: int, **states: str) -> Response:
+    entries = [{"id": name.replace("_", "/"), "state": state, "in_flight": 0} for name, state in states.items()]
+    return Response(200, json.dumps({"generation": generation, "endpoints": entries}).encode())
+
+
+def wait_ready(gateway: Gateway, *endpoints: str, timeout_s: float = 5.0) -> gateway_api.Seen:
+    return gateway_api.wait_ready(gateway, URL, "secret", 7, endpoints, timeout_s=timeout_s)
+
+
+def test_what_was_started_is_waited_for_until_the_gateway_sees_it_answer() -> None:
+    gateway = Gateway(sees(6, chat_0="ready"), sees(7, chat_0="loading"), sees(7, chat_0="ready"))
+    assert wait_ready(gateway, "chat/0").complete is True
+
+
+def test_an_endpoint_that_the_gateway_cannot_reach_is_named_with_its_state() -> None:
+    seen = wait_ready(Gateway(sees(7, chat_0="ready", chat_1="starting")), "chat/0", "chat/1", "chat/2", timeout_s=0.2)
+    assert seen.complete is False
+    assert seen.detail == "chat/1 is starting, chat/2 is unknown"
+
+
+def test_no_gateway_has_nothing_to_see_and_a_mute_one_is_an_obstacle() -> None:
+    assert wait_ready(Gateway(REFUSED), "chat/0").complete is True
+    assert wait_ready(Gateway(TIMEOUT), "chat/0", timeout_s=0.2).complete is False

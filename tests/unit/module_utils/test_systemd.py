@@ -99,7 +99,7 @@ def test_each_scope_has_its_own_units_and_its_own_manager(monkeypatch: pytest.Mo
 def test_a_complaint_about_one_unit_does_not_hide_the_others() -> None:
     host = Answering(Result(1, "", "Failed to restart a.service: Unit not found.\n"))
     assert systemd.Manager(host, systemd.SYSTEM).restart(["a.service", "b.service"]) == (
-        "Failed to restart a.service: Unit not found."
+        "Failed to restart a.service: Unit not found"
     )
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from llmgw.decide import decide
@@ -72,7 +74,11 @@ def test_routes_alone_are_a_change_too() -> None:
 
 def test_rejections_that_say_the_same_of_many_nodes_are_told_once() -> None:
     same = [rejection(f"n{number:02}", "has 8 GB of memory left, needs 24") for number in range(10)]
-    own = [rejection("n77", "n77 is cordoned"), rejection("n78", "n78 is cordoned"), rejection("n78", "n78 is cordoned")]
+    own = [
+        rejection("n77", "n77 is cordoned"),
+        rejection("n78", "n78 is cordoned"),
+        rejection("n78", "n78 is cordoned"),
+    ]
     assert plan_lines(plan(unplaced=(unplaced(*same, *own),)))[:3] == [
         "! chat/0 cannot be placed:",
         "    n00, n01, n02, n03, n04, n05, n06, n07 and 2 more: has 8 GB of memory left, needs 24",
@@ -110,21 +116,19 @@ def test_waves_tell_their_steps_in_order() -> None:
     assert wave_lines(decide(wanted, world.fleet).plan) == [
         "1. stop chat/2",
         "   publish routes to 2 endpoints, drain chat/2@n1 (up to 9 s)",
-        "   stop 1 units",
+        "   stop 1 unit",
         "2. update chat/0",
         "   publish routes to 2 endpoints, drain chat/0@n1 (up to 9 s)",
-        "   start 1 units on 1 nodes, wait until ready",
-        "   publish routes to 2 endpoints",
+        "   write 1 unit on 1 node, wait until ready",
+        "   publish routes to 2 endpoints, wait until gateways see chat/0@n1",
         "3. update chat/1",
         "   publish routes to 2 endpoints, drain chat/1@n2 (up to 9 s)",
-        "   start 1 units on 1 nodes, wait until ready",
-        "   publish routes to 2 endpoints",
+        "   write 1 unit on 1 node, wait until ready",
+        "   publish routes to 2 endpoints, wait until gateways see chat/1@n2",
     ]
 
 
 def test_devices_are_counted_by_class_used_of_all() -> None:
-    from dataclasses import replace
-
     blind = replace(node("n3"), devices=None)
     nodes = fleet(node("n1", gpus=4), node("n2"), blind)
     decision = decide(catalog(service(replicas=1, profiles=(profile("g", classes=("h200-141g",), gpus=3),))), nodes)

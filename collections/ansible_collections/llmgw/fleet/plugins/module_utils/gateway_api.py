@@ -27,12 +27,22 @@ class Reading(NamedTuple):
     """What a gateway says now. `runs` is False when its port is closed; `trouble` says why nothing could be read.
 
     `in_flight`: requests by endpoint; None for an endpoint whose number it does not tell.
+    `states`: what its probes found.
     """
 
     runs: bool
     generation: int | None = None
     in_flight: Mapping[str, int | None] = {}
     trouble: str | None = None
+    states: Mapping[str, str | None] = {}
+
+
+class Seen(NamedTuple):
+    """Whether the gateway's own probes found the endpoints ready. `detail` says what is missing."""
+
+    complete: bool
+    detail: str
+    waited_s: float
 
 
 class Drained(NamedTuple):
@@ -62,7 +72,12 @@ def understand(response: Response) -> Reading:
         generation, endpoints = gateway_facts.endpoints(response)
     except gateway_facts.GatewayError as error:
         return Reading(runs=True, trouble=f"the gateway does not tell its endpoints ({error})")
-    return Reading(runs=True, generation=generation, in_flight={one.endpoint: one.in_flight for one in endpoints})
+    return Reading(
+        runs=True,
+        generation=generation,
+        in_flight={one.endpoint: one.in_flight for one in endpoints},
+        states={one.endpoint: one.state for one in endpoints},
+    )
 
 
 def busy(reading: Reading, generation: int, endpoints: Sequence[str]) -> Mapping[str, int | None] | None:
@@ -122,3 +137,34 @@ def _obstacle(reading: Reading, generation: int, left: Mapping[str, int | None] 
         has = "none" if reading.generation is None else str(reading.generation)
         return f"the gateway goes by generation {has}, not yet by {generation}"
     return "in flight: " + ", ".join(f"{name} {'-' if n is None else n}" for name, n in sorted(left.items()))
+
+
+def wait_ready(
+    host: Host, admin_url: str, token: str | None, generation: int, endpoints: Sequence[str], *, timeout_s: float
+) -> Seen:
+    """Waits until the gateway goes by this generation and its probes find every endpoint ready, or the time is over.
+
+    Where no gateway runs there is nobody to see them, which is no obstacle.
+    """
+    began = time.monotonic()
+    delay = _FIRST_DELAY_S
+    while True:
+        reading = read(host, admin_url, token)
+        missing = unready(reading, generation, endpoints)
+        waited = time.monotonic() - began
+        if missing is None:
+            return Seen(complete=True, detail=reading.trouble or "ready", waited_s=waited)
+        if waited + delay > timeout_s:
+            return Seen(complete=False, detail=missing, waited_s=waited)
+        time.sleep(delay)
+        delay = min(_LAST_DELAY_S, delay * _BACK_OFF)
+
+
+def unready(reading: Reading, generation: int, endpoints: Sequence[str]) -> str | None:
+    """What keeps the gateway from sending requests to all of the endpoints; None when nothing does."""
+    if not reading.runs:
+        return None
+    if reading.trouble is not None or reading.generation is None or reading.generation < generation:
+        return _obstacle(reading, generation, None)
+    states = {name: reading.states.get(name) for name in endpoints}
+    return ", ".join(f"{name} is {state or 'unknown'}" for name, state in states.items() if state != "ready") or None

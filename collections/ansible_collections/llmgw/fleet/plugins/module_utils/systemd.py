@@ -156,7 +156,7 @@ class Manager:
         result = self._host.run(argv, _CHANGE_TIMEOUT_S)
         if result.timed_out:
             raise SystemdError(_complaint(f"systemctl {verb}", result))
-        return _answer(result) if result.rc != 0 else None
+        return " ".join(_answer(result).split()).rstrip(".") if result.rc != 0 else None
 
 
 def parse_show(output: str) -> dict[str, Properties]:

@@ -69,25 +69,29 @@ class Apply:
         return tuple(self._results[name] for name in sorted(self._results))
 
     def _remove(self, steps: Sequence[Step]) -> None:
-        """Stops units and deletes all that is theirs; one that does not stop stays, for it still runs."""
+        """Removes the units the plan does not want, and what is remembered of those that are gone already."""
         for step in steps:
             if step.action == unitchange.KEPT:
                 self._state.forget(step.name, ())
                 self._results[step.name] = UnitResult(step.name, step.action, ABSENT, "it was not there")
         going = [step for step in steps if step.action == unitchange.REMOVED]
-        if not going:
-            return
-        self._manager.stop([step.name for step in going])
-        stopped = units_wait.until_stopped(self._manager, [step.name for step in going])
-        gone = [step for step in going if stopped[step.name].state == READY]
+        for name, end in self._dismantle(going).items():
+            state = ABSENT if end.state == READY else FAILED
+            self._results[name] = UnitResult(name, unitchange.REMOVED, state, end.detail, end.seconds)
+
+    def _dismantle(self, steps: Sequence[Step]) -> dict[str, units_wait.Outcome]:
+        """Stops units and deletes all that is theirs; one that does not stop stays, for it still runs."""
+        if not steps:
+            return {}
+        names = [step.name for step in steps]
+        self._manager.stop(names)
+        stopped = units_wait.until_stopped(self._manager, names)
+        gone = [step for step in steps if stopped[step.name].state == READY]
         if gone:
             self._manager.disable([step.name for step in gone])
         for step in gone:
             self._delete(step)
-        for step in going:
-            end = stopped[step.name]
-            state = ABSENT if end.state == READY else FAILED
-            self._results[step.name] = UnitResult(step.name, step.action, state, end.detail, end.seconds)
+        return stopped
 
     def _delete(self, step: Step) -> None:
         """The unit's own file goes last: as long as it is there, the next run knows that something is left to do."""
@@ -132,7 +136,7 @@ class Apply:
             self.warning = self._manager.keep_after_logout()
         marks = {name: self._manager.log_mark(units[name].text) for name in starting}
         now = time.time()
-        complaint = self._manager.restart(starting) if starting else None
+        complaint = self._start(starting) if starting else None
         steps = {step.name: step for step in placed}
         awaited = [_awaited(steps[name], unit) for name, unit in units.items()]
 
@@ -148,6 +152,11 @@ class Apply:
 
         units_wait.until_ready(self._host, self._manager, awaited, end)
         self._put_back([step for step in placed if self._results[step.name].state == FAILED])
+
+    def _start(self, names: Sequence[str]) -> str | None:
+        """Queues the starts. They are no crash loop: what systemd has counted towards its start limit goes first."""
+        self._manager.reset_failed(names)
+        return self._manager.restart(names)
 
     def _remember(self, step: Step, unit: WantedUnit) -> None:
         """Notes a ready unit's text and how it was found ready; what a kept unit's record says of its origin stays."""
@@ -167,8 +176,8 @@ class Apply:
         old = [step for step in failed if step.action != unitchange.CREATED]
         previous = {step.name: previous_of(step, self._state) for step in old}
         back = {name: one for name, one in previous.items() if one is not None}
-        if new:
-            self._take_back(new)
+        for name, end in self._dismantle(new).items():
+            self._noted(name, end)
         for name, one in back.items():
             for path, text in one.environment_files.items():
                 self._place(path, text)
@@ -177,26 +186,12 @@ class Apply:
             self._manager.daemon_reload()
             self._forget_failures(new)
         if back:
-            self._manager.reset_failed(list(back))
-            self._manager.restart(list(back))
+            self._start(list(back))
         awaited = [_again(name, one) for name, one in back.items()]
         units_wait.until_ready(self._host, self._manager, awaited, self._noted)
 
     def _noted(self, name: str, outcome: units_wait.Outcome) -> None:
         self._results[name] = replace(self._results[name], put_back=outcome.state == READY)
-
-    def _take_back(self, steps: Sequence[Step]) -> None:
-        """Removes units that were new and never became ready."""
-        names = [step.name for step in steps]
-        self._manager.stop(names)
-        stopped = units_wait.until_stopped(self._manager, names)
-        gone = [step for step in steps if stopped[step.name].state == READY]
-        if gone:
-            self._manager.disable([step.name for step in gone])
-        for step in gone:
-            self._delete(step)
-        for name, end in stopped.items():
-            self._noted(name, end)
 
 
 def _awaited(step: Step, unit: WantedUnit) -> units_wait.Awaited:

@@ -11,7 +11,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Callable, Iterable, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import observed, port_owner, readiness
-from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import Manager, Properties, SystemdError, parse_span
+from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import (
+    Manager,
+    Properties,
+    SystemdError,
+    parse_span,
+    parse_timestamp,
+)
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
@@ -142,7 +148,7 @@ class _Watch:
         if self._begun_at is None and not seen.queued:
             self._begun_at = now
         verdict = readiness.judge(
-            self._unit.readiness, self._unit.process_digest, seen, self._heard(said, now, pool), self._times(now)
+            self._unit.readiness, self._unit.process_digest, seen, self._heard(said, now, pool), self._times(said, now)
         )
         if verdict.state not in {readiness.READY, readiness.FAILED}:
             return None
@@ -163,11 +169,14 @@ class _Watch:
             digest=observed.running_digest(self._host, said),
         )
 
-    def _times(self, now: float) -> readiness.Times:
+    def _times(self, said: Properties, now: float) -> readiness.Times:
+        stamp = parse_timestamp(said.get("StateChangeTimestamp", ""))
+        # The stamp is in whole seconds. It saves a unit that was active all along from being watched anew.
+        active = 0.0 if stamp is None else self._host.clock() - stamp - 1.0
         return readiness.Times(
             waited=now - self._asked_at,
             begun=None if self._begun_at is None else now - self._begun_at,
-            active=now - (self._process[1] if self._process else now),
+            active=max(active, now - (self._process[1] if self._process else now)),
             wrong_model=now - (self._wrong_model_at or now),
             allowance=self._unit.allowance_s,
         )

@@ -55,6 +55,15 @@ options:
     description: Seconds that requests in flight may take. After that the module goes on and says so.
     type: int
     default: 60
+  ready:
+    description: Endpoints that the gateway's own probes must find ready before the module ends, such as C(chat/0@n1).
+    type: list
+    elements: str
+    default: []
+  ready_timeout_s:
+    description: Seconds that the gateway may take to find them ready. After that the module fails.
+    type: int
+    default: 30
   reload_timeout_s:
     description: Seconds that the gateway may take to go by the new routes.
     type: int
@@ -130,6 +139,8 @@ ARGUMENTS = {
     "force": {"type": "bool", "default": False},
     "drain": {"type": "list", "elements": "str", "default": []},
     "drain_timeout_s": {"type": "int", "default": 60},
+    "ready": {"type": "list", "elements": "str", "default": []},
+    "ready_timeout_s": {"type": "int", "default": 30},
     "reload_timeout_s": {"type": "int", "default": 10},
     "admin_url": {"type": "str"},
     "admin_token_file": {"type": "path", "no_log": False},
@@ -189,6 +200,29 @@ def drain(module: AnsibleModule, host: Host) -> dict[str, Any]:
     }
 
 
+def await_ready(module: AnsibleModule, host: Host, *, changed: bool) -> None:
+    """Waits until the gateway itself sees the new endpoints answer; fails the module when it does not."""
+    admin_url, wanted = module.params["admin_url"], module.params["ready"]
+    if admin_url is None or not wanted or module.check_mode:
+        return
+    seen = gateway_api.wait_ready(
+        host,
+        admin_url,
+        _token(host, module.params["admin_token_file"]),
+        module.params["generation"],
+        wanted,
+        timeout_s=module.params["ready_timeout_s"],
+    )
+    if not seen.complete:
+        module.fail_json(
+            msg="The gateway does not see what was started answer, "
+            f"{seen.waited_s:.0f} s after its routes were published: {seen.detail}. "
+            "Can this host reach the address and port of the engine?",
+            changed=changed,
+            generation=module.params["generation"],
+        )
+
+
 def _token(host: Host, path: str | None) -> str | None:
     content = host.read(path) if path is not None else None
     return content.decode("utf-8", "replace").strip() if content is not None else None
@@ -206,6 +240,7 @@ def main() -> None:
             Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             with host_lock.hold(f"{path}.lock", _LOCK_WAIT_S):
                 changed = publish(module, host)
+        await_ready(module, host, changed=changed)
         module.exit_json(changed=changed, generation=module.params["generation"], **drain(module, host))
     except (host_lock.LockHeldError, OSError) as error:
         module.fail_json(msg=str(error))

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llmgw plan` over a fleet directory: what it prints where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from llmgw.plan.codec import load_plan
+from tests.support.fleets import facts
+from tests.unit.cli.conftest import CATALOG, HOSTS, Called, FleetDirectory
+
+Call = Callable[..., Called]
+
+
+def test_a_fresh_fleet_is_planned_from_its_stored_facts(directory: FleetDirectory, llmgw: Call) -> None:
+    assert llmgw("plan", "-i", directory.path) == Called(
+        0,
+        "+ chat/0  create  n1 by cpu\n+ chat/1  create  n2 by cpu\n\nPlan: 2 to create.\n",
+        "",
+    )
+
+
+def test_waves_and_unchanged_replicas_are_shown_when_asked_for(directory: FleetDirectory, llmgw: Call) -> None:
+    directory.applied(1)
+    called = llmgw("plan", "-i", directory.path, "--all", "--waves")
+    assert called.out.splitlines()[:2] == ["  chat/0  keep    n1", "+ chat/1  create  n2 by cpu"]
+    assert "\n1. start chat/1\n" in called.out
+    short = llmgw("plan", "-i", directory.path)
+    assert "chat/0" not in short.out
+
+
+@pytest.mark.parametrize(
+    ("replicas", "switches", "status"),
+    [
+        (2, (), 0),
+        (2, ("--detailed-exitcode",), 0),
+        (3, (), 0),
+        (3, ("--detailed-exitcode",), 2),
+        (1, ("--detailed-exitcode",), 2),
+    ],
+)
+def test_changes_are_told_by_the_exit_status_when_asked_for(
+    directory: FleetDirectory, llmgw: Call, replicas: int, switches: tuple[str, ...], status: int
+) -> None:
+    directory.catalog(CATALOG.replace("replicas: 2", f"replicas: {replicas}"))
+    directory.applied(2)
+    assert llmgw("plan", "-i", directory.path, *switches).status == status
+
+
+@pytest.mark.parametrize("switches", [(), ("--detailed-exitcode",), ("--json",)])
+def test_what_cannot_be_placed_ends_with_3(directory: FleetDirectory, llmgw: Call, switches: tuple[str, ...]) -> None:
+    directory.catalog(CATALOG.replace("devices: cpu", "devices: h200-141g"))
+    called = llmgw("plan", "-i", directory.path, *switches)
+    assert called.status == 3
+    assert "needs h200-141g, has no device" in called.out
+
+
+def test_json_is_the_whole_plan_with_its_version(directory: FleetDirectory, llmgw: Call) -> None:
+    called = llmgw("plan", "-i", directory.path, "--json")
+    document = json.loads(called.out)
+    assert document["format_version"] == 1
+    assert [action["replica"] for action in document["actions"]] == ["chat/0", "chat/1"]
+    assert sorted(document["inputs"]["facts"]) == ["gw", "n1", "n2"]
+    assert load_plan(called.out.encode()).changes
+    assert called.err == ""
+
+
+def test_unreadable_facts_are_told_on_stderr_and_stdout_is_still_the_plan(
+    directory: FleetDirectory, llmgw: Call
+) -> None:
+    directory.store("n2", facts("n2"))  # a second time: the first becomes the last good
+    (directory.facts / "n2.json").write_bytes(b'{"contract_version": 1, "gpus')
+    called = llmgw("plan", "-i", directory.path, "--json")
+    assert called.status == 0
+    assert len(json.loads(called.out)["actions"]) == 2
+    assert called.err.startswith(f"{directory.facts}/n2.json: the facts are not whole JSON")
+    assert "[facts-broken]\n    fix: run `llmgw facts refresh`" in called.err
+
+
+def test_replicas_are_held_back_where_nothing_is_known_of_a_node_any_more(
+    directory: FleetDirectory, llmgw: Call
+) -> None:
+    (directory.facts / "n2.json").write_bytes(b"{")
+    called = llmgw("plan", "-i", directory.path)
+    assert called.status == 3
+    assert "! chat/0 is held back: it may run on n2" in called.out
+
+
+def test_every_mistake_in_a_catalog_is_told_with_its_place_and_nothing_on_stdout(
+    directory: FleetDirectory, llmgw: Call
+) -> None:
+    text = CATALOG.replace("engine: sim", "engine: simm").replace("replicas: 2", "replicas: many")
+    directory.catalog(text)
+    called = llmgw("plan", "-i", directory.path)
+    assert (called.status, called.out) == (1, "")
+    for wrong in ("simm", "many"):
+        before = text[: text.index(wrong)]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        assert f"{directory.path}/catalog.yaml:{line}:{column}: " in called.err
+    assert called.err.count("fix: ") == 2
+
+
+@pytest.mark.parametrize(
+    ("break_it", "says"),
+    [
+        (lambda one: (one.path / "catalog.yaml").unlink(), "catalog.yaml: there is no such file"),
+        (lambda one: (one.path / "hosts.yml").unlink(), "there is no hosts.yml in"),
+        (lambda one: one.hosts(HOSTS.replace("10.0.0.1", "''")), "llmgw_address of n1 is not a line of text"),
+        (lambda one: one.hosts("all: [broken"), "Ansible cannot read the inventory"),
+    ],
+    ids=["no catalog", "no inventory", "a bad variable", "a broken inventory"],
+)
+def test_what_makes_a_plan_impossible_is_one_message_and_status_1(
+    directory: FleetDirectory, llmgw: Call, break_it: Callable[[FleetDirectory], Any], says: str
+) -> None:
+    break_it(directory)
+    called = llmgw("plan", "-i", directory.path)
+    assert (called.status, called.out) == (1, "")
+    assert says in called.err
+    assert "Traceback" not in called.err
+    assert "    fix: " in called.err
+
+
+def test_a_node_declared_lost_gives_its_replicas_away(directory: FleetDirectory, llmgw: Call) -> None:
+    directory.applied()
+    called = llmgw("plan", "-i", directory.path, "--lost", "n1")
+    assert "> chat/0  move    n1 -> n2 by cpu\n    n1 is lost\n" in called.out
+    assert llmgw("plan", "-i", directory.path, "--lost", "n9").err.startswith("llmgw: the inventory has no host n9")
+
+
+def test_many_losses_at_once_freeze_the_fleet_until_they_are_allowed(directory: FleetDirectory, llmgw: Call) -> None:
+    directory.applied()
+    both = ("plan", "-i", directory.path, "--lost", "n1", "--lost", "n2")
+    assert llmgw(*both).out.startswith("! frozen: 2 of 2 nodes are lost at once")
+    assert "cannot be placed" in llmgw(*both, "--allow-mass-loss").out
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["llmgw -i FLEET plan", "llmgw plan -i FLEET"])
+def test_the_fleet_is_named_before_or_behind_the_command(
+    directory: FleetDirectory, llmgw: Call, monkeypatch: pytest.MonkeyPatch, *, before: bool
+) -> None:
+    fleet = ("-i", directory.path)
+    arguments = (*fleet, "plan") if before else ("plan", *fleet)
+    assert llmgw(*arguments).status == 0
+    monkeypatch.setenv("LLMGW_INVENTORY", "/nowhere")
+    assert llmgw(*arguments).status == 0, "what is written outranks the environment"
+
+
+def test_the_fleet_may_be_named_by_the_environment(
+    directory: FleetDirectory, llmgw: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLMGW_INVENTORY", str(directory.path))
+    assert llmgw("plan").status == 0
+    assert llmgw("facts", "show").status == 0
+    monkeypatch.setenv("LLMGW_FACTS", str(directory.path / "elsewhere"))
+    assert "has no facts yet" in llmgw("plan").out
+
+
+def test_catalog_and_facts_may_be_named_apart(directory: FleetDirectory, llmgw: Call) -> None:
+    other = directory.path / "other.yaml"
+    other.write_text(CATALOG.replace("chat:", "other:"), encoding="utf-8")
+    assert "+ other/0" in llmgw("plan", "-i", directory.path, "--catalog", other).out
+    assert "has no facts yet" in llmgw("plan", "-i", directory.path, "--facts", directory.path / "none").out
