@@ -21,7 +21,7 @@ _SCALARS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-3, 3),
-    st.integers(),
+    st.integers(-(10**20), 10**20),
     st.floats(allow_nan=False, allow_infinity=False),
     _TEXTS,
     st.sampled_from(
