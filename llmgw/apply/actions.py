@@ -109,7 +109,15 @@ def judge(step: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> 
         if answer is None or answer.get("unreachable") or answer.get("failed"):
             failed[host] = str((answer or {}).get("msg") or "no answer")
         lines += [_unit_line(host, unit) for unit in (answer or {}).get("units") or ()]
-    return {"failed_hosts": failed, "lines": lines}
+    return {"failed_hosts": failed, "failure": _failure(step, failed), "lines": lines}
+
+
+def _failure(step: Mapping[str, Any], failed: Mapping[str, str]) -> list[str]:
+    if not failed:
+        return []
+    wave = f"Wave {step['wave']} of {step['waves']} failed: {step['title']}."
+    rest = "Later waves were not begun; what serves goes on serving."
+    return [f"{wave} {rest}", *(f"{host}: {reason}" for host, reason in failed.items())]
 
 
 def _unit_line(host: str, unit: Mapping[str, Any]) -> str:

@@ -26,6 +26,8 @@ class Progress:
     plan: dict[str, Any] | None = None
     changed: set[tuple[str, str]] = field(default_factory=set)
     failed_steps: bool = False
+    answered: set[str] = field(default_factory=set)
+    """Hosts whose discovery answered."""
     errors: list[str] = field(default_factory=list)
 
     def feed(self, event: Mapping[str, Any], *, diff: bool = False) -> list[str]:
@@ -62,6 +64,8 @@ class Progress:
             yield from answer["text"]
         elif action == _UNITS:
             yield from self._units(host, answer)
+        elif action == _FACTS:
+            self.answered.add(host)
         elif action == _BUNDLE:
             self._note(host, "routes", answer)
             yield f"{host}  routes  generation {answer.get('generation')}{_drained(answer)}"

@@ -26,11 +26,10 @@ def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) 
     """The steps in order. Each has `title`, `wave`, `waves`, `kind` and what its kind needs:
 
     `units`: `hosts` {name: {present, absent, expected, first}} for one call of replica_units a host, and `generation`;
-    `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s` for the
-    module bundle.
+    `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s`, `ready`
+    for the module bundle, and `blind_drain_s`, the seconds to wait because some gateway cannot be asked (G6b).
     `expected` is what the host holds when the steps before this one went well; `first` marks a host's first step, the
-    only one
-    that check mode can hold against it.
+    only one that check mode can hold against it.
     """
     plan = decision.plan
     expected = {node: dict(units) for node, units in plan.expected_units.items()}
@@ -55,6 +54,7 @@ def publish_step(
 ) -> Step:
     """The step that gives these routes to every gateway that answers and may be touched in this run."""
     gateways = [one.name for one in fleet.gateways if one.state is NodeState.OK and one.name in in_play]
+    blind = bool(step.drain) and len(gateways) < len(fleet.gateways)
     return {
         "kind": "publish",
         "hosts": gateways,
@@ -64,6 +64,7 @@ def publish_step(
         "drain": list(step.drain),
         "drain_timeout_s": step.drain_timeout_s,
         "ready": list(step.ready),
+        "blind_drain_s": step.drain_timeout_s if blind else 0,
     }
 
 

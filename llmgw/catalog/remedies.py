@@ -82,7 +82,7 @@ def converted(slot: Slot, value: object) -> str:
     if get_origin(slot.annotation) is tuple:
         return "Write one `- item` line each, or `[a, b]`."
     number = written(value)
-    if slot.annotation is str and number is not None and not is_hidden(slot) and re.search(_pattern(slot), number):
+    if slot.annotation is str and number is not None and re.search(_pattern(slot), number):
         return f'Put it in quotes: "{number}".'
     return _unquoted(slot, value) if isinstance(value, str) else f"Write {words(slot)}."
 

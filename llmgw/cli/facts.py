@@ -19,7 +19,6 @@ from llmgw.cli import exits, options
 from llmgw.cli.facts_text import node_lines, table_lines
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
-from llmgw.fleet.hosts import Stored
 from llmgw.fleet.inventory import read_inventory
 from llmgw.fleet.snapshot import View, build_snapshot
 
@@ -65,16 +64,14 @@ def refresh(
         for line in progress.feed(event):
             print(line, file=sys.stderr, flush=True)
 
-    started = time.time()
     status = run_playbook(Run("llmgw.fleet.discover", paths, limit=limit), show)
     for error in progress.errors:
         print(error, file=sys.stderr)
     hosts = read_inventory(paths.inventory)
-    fresh = [host.name for host in hosts if _collected(store.load(paths.facts, host.name)) >= started]
-    print(f"{len(fresh)} of {len(hosts)} hosts answered; facts are in {paths.facts}")
-    if status not in (0, exits.INTERRUPTED):
-        return exits.ERROR
-    return exits.INTERRUPTED if status else exits.OK
+    print(f"{len(progress.answered)} of {len(hosts)} hosts answered; facts are in {paths.facts}")
+    if status == exits.INTERRUPTED:
+        return exits.INTERRUPTED
+    return exits.ERROR if status or (hosts and not progress.answered) else exits.OK
 
 
 @app.command()
@@ -106,7 +103,3 @@ def show(
     else:
         print("\n".join(table_lines(build_snapshot(hosts, stored, View(time.time())))))
     return exits.OK
-
-
-def _collected(one: Stored) -> float:
-    return one.facts.collected_at or 0.0 if one.facts else 0.0

@@ -42,7 +42,7 @@ services:
   chat:
     profiles: smollm2-sim   # or several, the preferred first
     replicas: 1
-    # spread: node          # never two replicas on one node
+    # spread: node          # spread the replicas evenly over the nodes
 """
 
 INVENTORY = """\

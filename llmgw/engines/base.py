@@ -61,7 +61,8 @@ class Engine(Protocol):
 
 
 def command_of(traits: Traits, node: Node) -> tuple[str, ...]:
-    """The engine's command on a node: what its facts found (the host variable `llmgw_engine_commands` led them), else that variable,
+    """The engine's command on a node: what its facts found (the host variable `llmgw_engine_commands` led them), else
+    that variable,
     else where the role installs it.
     """
     for engine in (node.facts.engines or ()) if node.facts else ():

@@ -39,7 +39,7 @@ class LlamaCpp:
     )
 
     def refusal(self, profile: ProfileSpec) -> str | None:
-        """See `Engine.refusal`. It spreads layers over all its devices, whether `gpus` or `tensor_parallel` gave them."""
+        """See `Engine.refusal`. Layers are spread over all devices, whether `gpus` or `tensor_parallel` gave them."""
         if profile.model.path is None:
             return f"llama.cpp is given a GGUF file: set `path` of model {profile.model.name}"
         return single_process_refusal(profile, KIND)

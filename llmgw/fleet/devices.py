@@ -12,7 +12,9 @@ from llmgw.nodekit import contract
 MIG_INDEX_BASE = 1000
 MIG_INDEX_STRIDE = 100
 ADMISSION_ONLY = frozenset({"foreign-memory"})
-"""Blocking findings that move nothing: a stranger's process on a card must not cost the replica that serves there (P1b)."""
+"""Blocking findings that move nothing: a stranger's process on a card must not cost the replica that serves there
+(P1b).
+"""
 
 
 def devices_of(facts: contract.NodeFacts) -> tuple[Device, ...] | None:

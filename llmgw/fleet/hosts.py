@@ -46,7 +46,10 @@ class Stored:
     facts: contract.NodeFacts | None = None
     error: LlmgwError | None = None
     unreachable_since: float | None = None
+    """When it was first tried in vain, since it last answered; Unix seconds."""
     unreachable_reason: str | None = None
+    unreachable_last: float | None = None
+    """When it was last tried in vain: how long it is known to be away, whatever time has passed since."""
 
 
 def relevant(variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from llmgw.errors import LlmgwError
 from llmgw.fleet.devices import devices_of
 from llmgw.fleet.hosts import Host, Stored
 from llmgw.model.ids import NodeName
-from llmgw.model.node import FleetSnapshot, GatewayHost, Node, NodeSettings, NodeState
+from llmgw.model.node import DEFAULT_STATE_DIR, FleetSnapshot, GatewayHost, Node, NodeSettings, NodeState
 from llmgw.nodekit import contract
 
 STALE_AFTER_S = 3600.0
@@ -57,7 +57,8 @@ def _state(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHos
     if host.name in view.declared_lost or _flag(host, "llmgw_lost"):
         return NodeState.LOST
     if stored.unreachable_since is not None:
-        overdue = view.now - stored.unreachable_since >= view.lost_after_s
+        last = stored.unreachable_since if stored.unreachable_last is None else stored.unreachable_last
+        overdue = last - stored.unreachable_since >= view.lost_after_s
         return NodeState.LOST if overdue and _gateways_say_dead(host.name, gateways) else NodeState.UNREACHABLE
     return NodeState.UNSEEN if stored.facts is None else NodeState.OK
 
@@ -123,7 +124,7 @@ def _settings(host: Host) -> NodeSettings:
     user = _text(host, "llmgw_engine_user", "llmgw") if scope == "system" else None
     return NodeSettings(
         scope=scope,
-        state_dir=_text(host, "llmgw_state_dir", "/var/lib/llmgw"),
+        state_dir=_text(host, "llmgw_state_dir", DEFAULT_STATE_DIR[scope]),
         engine_user=user,
         engine_commands=commands,
         model_dirs=tuple(map(str, directories)),

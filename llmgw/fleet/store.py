@@ -2,8 +2,8 @@
 """The facts cache: one JSON file a host, replaced atomically, with the last good one kept beside it (Q2, R11).
 
 Layout of the directory: `HOST.json` (the newest facts), `previous/HOST.json` (the ones before), `HOST.unreachable`
-(since when a
-host did not answer, and what was said). Losing the whole directory loses nothing: a refresh fills it again.
+(when a host was first and last tried in vain, and what was said). Losing the whole directory loses nothing: a refresh
+fills it again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from llmgw.nodekit import contract
 
 def load(directory: Path, host: str) -> Stored:
     """What the cache holds of a host. Never raises for what a file holds: the error is part of the answer."""
-    since, reason = _unreachable(directory / f"{_file_name(host)}.unreachable")
+    away = _unreachable(directory / f"{_file_name(host)}.unreachable")
     newest = directory / f"{_file_name(host)}.json"
     try:
-        return Stored(_read(newest), None, since, reason)
+        return Stored(_read(newest), None, *away)
     except LlmgwError as error:
         try:
-            return Stored(_read(directory / "previous" / newest.name), error, since, reason)
+            return Stored(_read(directory / "previous" / newest.name), error, *away)
         except LlmgwError:
-            return Stored(None, error, since, reason)
+            return Stored(None, error, *away)
 
 
 def save(directory: Path, host: str, facts: contract.NodeFacts) -> None:
@@ -52,16 +52,16 @@ def save(directory: Path, host: str, facts: contract.NodeFacts) -> None:
 
 
 def mark_unreachable(directory: Path, host: str, now: float, reason: str) -> None:
-    """Remember that a host does not answer; the time of the first failure stays until it answers again.
+    """Remember that a host did not answer now; the time of the first failure stays until it answers again.
 
     Raises LlmgwError `facts-unwritable`.
     """
     path = directory / f"{_file_name(host)}.unreachable"
-    if _unreachable(path)[0] is not None:
-        return
+    since = _unreachable(path)[0]
+    note = {"since": now if since is None else since, "reason": reason, "last": now}
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps({"since": now, "reason": reason}) + "\n")
+        write_atomically(path, json.dumps(note) + "\n")
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -122,12 +122,13 @@ def _readable(path: Path) -> bool:
         return False
 
 
-def _unreachable(path: Path) -> tuple[float | None, str | None]:
+def _unreachable(path: Path) -> tuple[float | None, str | None, float | None]:
+    """First failure, what was said, last failure; all None when it answered, or the note makes no sense."""
     try:
         document = json.loads(path.read_bytes())
-        return float(document["since"]), str(document["reason"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None, None
+        return float(document["since"]), str(document["reason"]), float(document["last"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
+        return None, None, None
 
 
 def _file_name(host: str) -> str:

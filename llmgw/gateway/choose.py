@@ -24,13 +24,11 @@ class View(Protocol):
 V = TypeVar("V", bound=View)
 
 
-def choose(policy: str, ready: Sequence[V], turn: int, seed: int) -> V | None:
-    """One of `ready`, or None when it is empty. An unknown policy counts as least-inflight.
+def choose(policy: str, ready: Sequence[V], turn: int, seed: int) -> V:
+    """One of `ready`, which is not empty. An unknown policy counts as least-inflight.
 
     `turn` is a number that grows by one a request and breaks ties in turn; `seed` decides for `random`.
     """
-    if not ready:
-        return None
     if len(ready) == 1:
         return ready[0]
     return POLICIES.get(policy, least_inflight)(ready, turn, seed)

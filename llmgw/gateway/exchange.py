@@ -121,11 +121,11 @@ class Exchange:
         if isinstance(asked, Refusal):
             self._fail(asked)
             return
-        refused = self._admit(asked)
-        if refused is None:
-            self._attempt()
+        route = self._admit(asked)
+        if isinstance(route, Refusal):
+            self._fail(route)
         else:
-            self._fail(refused)
+            self._attempt(route, route.ready)
 
     async def _read(self, receive: Receive) -> bytes | Refusal | None:
         """The body, or why it is not taken; None when the client left first."""
@@ -157,8 +157,8 @@ class Exchange:
         self._held += size
         return None
 
-    def _admit(self, asked: Asked) -> Refusal | None:
-        """Why the request may not enter; else it counts as in flight from here on."""
+    def _admit(self, asked: Asked) -> LiveRoute | Refusal:
+        """The service that the request enters, in flight from here on; or why it may not."""
         plane = self._plane
         if plane.table.bundle is None:
             return refusals.NO_BUNDLE
@@ -179,23 +179,15 @@ class Exchange:
         self._asked = asked
         self._stream = asked.stream
         plane.retries.earn()
-        return None
+        return route
 
     # --- attempts ---
 
-    def _attempt(self) -> None:
-        """Gives the request to one of the ready endpoints that were not tried."""
-        route = self._route
-        assert route is not None  # noqa: S101 - admitted
-        ready = route.ready
-        if self._tried:
-            ready = tuple(endpoint for endpoint in ready if endpoint not in self._tried)
+    def _attempt(self, route: LiveRoute, ready: tuple[LiveEndpoint, ...]) -> None:
+        """Gives the request to one of `ready`, of which there is at least one."""
         route.turn += 1
         endpoint = choose(route.spec.policy, ready, route.turn, self._plane.seed + route.turn)
-        if endpoint is None:
-            self._fail(refusals.not_ready(route.spec.served_name, route.states()))
-        else:
-            self._dispatch(endpoint, endpoint.pool.take())
+        self._dispatch(endpoint, endpoint.pool.take())
 
     def _dispatch(self, endpoint: LiveEndpoint, connection: Connection | None) -> None:
         """Sends the request over `connection`, or over a new one."""
@@ -237,10 +229,10 @@ class Exchange:
         assert route is not None  # noqa: S101 - admitted
         endpoint = self._endpoint_failed(reason)
         self._tried = (*self._tried, endpoint)
-        others = any(other not in self._tried for other in route.ready)
+        others = tuple(other for other in route.ready if other not in self._tried)
         if others and len(self._tried) < MOST_ATTEMPTS and self._plane.retries.spend():
             route.counters.retries += 1
-            self._attempt()
+            self._attempt(route, others)
         else:
             self._fail(refusals.upstream_failed(route.spec.served_name, reason, len(self._tried)))
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from llmgw.model.ids import DeviceClass, DeviceId, NodeName
 from llmgw.nodekit import contract
 
+DEFAULT_STATE_DIR = {"system": "/var/lib/llmgw", "user": "~/.local/state/llmgw"}
+"""By scope; `~` is the home of the user on the node."""
+
 
 class NodeState(enum.Enum):
     """What is known of a node (P9). Only `LOST` lets its replicas move; `UNSEEN` never does."""
@@ -54,7 +57,7 @@ class NodeSettings:
     """Host variables that shape the units of a node; the defaults are those of the roles."""
 
     scope: str = "system"
-    state_dir: str = "/var/lib/llmgw"
+    state_dir: str = DEFAULT_STATE_DIR["system"]
     engine_user: str | None = "llmgw"
     engine_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     model_dirs: tuple[str, ...] = ()

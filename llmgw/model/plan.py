@@ -59,7 +59,8 @@ class StopMembers:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Give every gateway these routes, then wait: until each gateway's own probes find the `ready` endpoints ready (else the
+    """Give every gateway these routes, then wait: until each gateway's own probes find the `ready` endpoints ready
+    (else the
     step has failed), and until the `drain` endpoints have nothing in flight or their deadline has passed (G6b).
     """
 

@@ -9,19 +9,21 @@ from llmgw.errors import LlmgwError
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@^")
 _NEVER_IN_A_PATH = frozenset("\"'\\\x7f")
+_SURROGATES = range(0xD800, 0xE000)
+_NONCHARACTERS = range(0xFDD0, 0xFDF0)
+_END_OF_A_PLANE = 0xFFFE  # the last two of each are noncharacters too
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def program(path: str) -> str:
-    """The program of ExecStart=, an absolute path. `$` is doubled in arguments only: in a path systemd takes it as it
-    is.
+    """The program of ExecStart=, an absolute path, in which `$` stands for itself: only in arguments it is doubled.
 
     Raises LlmgwError `unit-text` for what no quoting brings past systemd there.
     """
     if not path.startswith("/") or any(character in _NEVER_IN_A_PATH or character < " " for character in path):
         raise LlmgwError(
             "unit-text",
-            f"systemd cannot start {path!r}: a program is an absolute path without quotes, backslashes and control characters",
+            f"systemd cannot start {path!r}: it takes absolute paths without quotes, backslashes, control characters",
             fix="install it at another path, or name another one in llmgw_engine_commands",
         )
     return _quoted(path.replace("%", "%%"), path)
@@ -57,7 +59,8 @@ def _quoted(escaped: str, original: str) -> str:
 def _carried(character: str) -> bool:
     """Whether systemd reads the character: it drops lines with NUL, surrogates and Unicode's noncharacters."""
     code = ord(character)
-    return code != 0 and not 0xD800 <= code <= 0xDFFF and not 0xFDD0 <= code <= 0xFDEF and code & 0xFFFE != 0xFFFE
+    nowhere = code == 0 or code in _SURROGATES or code in _NONCHARACTERS
+    return not nowhere and code & _END_OF_A_PLANE != _END_OF_A_PLANE
 
 
 def _escape(character: str) -> str:

@@ -138,6 +138,7 @@ def _output(node: Node, name: UnitName) -> list[str]:
     """Where the engine's output goes: the journal, or a file on the few machines whose manager has none."""
     facts = node.facts
     if facts is not None and facts.system is not None and facts.system.journal is False:
-        path = f"append:{node.settings.state_dir}/logs/{name.removesuffix('.service')}.log"
-        return [f"StandardOutput={quoting.line(path)}", "StandardError=inherit"]
+        path = quoting.line(f"{node.settings.state_dir}/logs/{name.removesuffix('.service')}.log")
+        home = "%h" if path.startswith("~/") else ""  # systemd knows the user's home by this name alone
+        return [f"StandardOutput=append:{home}{path.removeprefix('~')}", "StandardError=inherit"]
     return []

@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 WAIT_S = 5.0
@@ -83,6 +83,19 @@ def event(text: str) -> bytes:
 def answer_ok(request: Request, wire: Wire) -> None:
     del request
     wire.send(whole(b'{"id":"x","choices":[]}'))
+
+
+@contextmanager
+def swallowing() -> Iterator[int]:
+    """A port where connections neither come about nor fail: its queue is full and nobody accepts."""
+    with socket.socket() as listener, ExitStack() as waiting:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _number in range(4):
+            filler = waiting.enter_context(socket.socket())
+            filler.settimeout(0)
+            filler.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
 
 
 @dataclass

@@ -105,7 +105,7 @@ def test_stream_is_true_only_when_it_says_so() -> None:
 
 def test_the_word_model_elsewhere_does_not_mislead() -> None:
     tricky = (
-        b'{"a":"model","b":{"model":"inner"},"c":["model",{"model":1}],"model":"m",'
+        b'{"a":"model","b":{"x":1,"model":"inner"},"c":["model",{"model":1}],"model":"m",'
         b'"d":"\\"model\\":\\"x\\"","model2":"y","\\u006d":1}'
     )
     asked = read_body(tricky)

@@ -28,7 +28,6 @@ TURNS = st.integers(0, 10_000)
 def test_the_least_loaded_is_chosen(loads: list[int], turn: int, seed: int) -> None:
     ready = [Seen(load) for load in loads]
     chosen = choose("least-inflight", ready, turn, seed)
-    assert chosen is not None
     assert chosen.in_flight == min(loads)
 
 
@@ -52,9 +51,8 @@ def test_random_is_even_and_decided_by_the_seed_alone() -> None:
     assert choose("random", ready, 1, 77) is choose("random", ready, 2, 77)
 
 
-def test_nothing_ready_is_nothing_chosen_and_an_unknown_policy_balances() -> None:
-    assert choose("least-inflight", [], 0, 0) is None
-    assert choose("of the future", [Seen(1), Seen(0)], 0, 0).in_flight == 0  # type: ignore[union-attr]
+def test_an_unknown_policy_balances() -> None:
+    assert choose("of the future", [Seen(1), Seen(0)], 0, 0).in_flight == 0
 
 
 def test_limits_are_asked_before_anything_is_counted() -> None:

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
-import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import Client, asking, post
 from tests.gateway.conftest import MakeEngine
-from tests.gateway.engine import CHUNKED, LAST_CHUNK, Request, Wire, chunk, event, whole
+from tests.gateway.engine import CHUNKED, LAST_CHUNK, Request, Wire, chunk, event, swallowing, whole
 from tests.gateway.harness import RunningGateway, endpoint, eventually, route
 
 SOON_S = 0.1
@@ -105,6 +103,7 @@ def test_a_client_that_leaves_while_the_gateway_connects_is_forgotten(
 ) -> None:
     gateway.publish([route([endpoint(engine())])], gateway=GatewaySpec(probe_interval_s=30, connect_timeout_s=20))
     pool = gateway.gateway.table.endpoints["chat/0@n1"].pool
+    tasks = gateway.in_loop(lambda: len(asyncio.all_tasks()))
     with swallowing() as port, Client(gateway.url) as client:
         gateway.in_loop(lambda: setattr(pool, "port", port))
         client.send(post(asking()))
@@ -115,19 +114,7 @@ def test_a_client_that_leaves_while_the_gateway_connects_is_forgotten(
         began = time.monotonic()
         gateway.assert_nothing_held()
         assert time.monotonic() - began < 1
-
-
-@contextmanager
-def swallowing() -> Iterator[int]:
-    """A port where connections neither come about nor fail: its queue is full and nobody accepts."""
-    with socket.socket() as listener, ExitStack() as waiting:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        for _number in range(4):
-            filler = waiting.enter_context(socket.socket())
-            filler.settimeout(0)
-            filler.connect_ex(listener.getsockname())
-        yield listener.getsockname()[1]
+        eventually(lambda: gateway.in_loop(lambda: len(asyncio.all_tasks())) <= tasks, "it no longer connects")
 
 
 def test_a_slow_client_stops_the_engine_from_sending_and_loses_nothing(

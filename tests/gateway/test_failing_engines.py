@@ -13,7 +13,7 @@ import pytest
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine
-from tests.gateway.engine import CHUNKED, LAST_CHUNK, Request, Wire, chunk, event, whole
+from tests.gateway.engine import CHUNKED, LAST_CHUNK, Request, Wire, chunk, event, swallowing, whole
 from tests.gateway.harness import RunningGateway, endpoint, eventually, fetch, route
 
 SELDOM = GatewaySpec(probe_interval_s=30)
@@ -62,6 +62,20 @@ def test_an_endpoint_that_refuses_is_left_and_comes_back(gateway: RunningGateway
     assert "refused" in detail or "failed" in detail
     dead.start()
     eventually(lambda: gateway.states()["chat/0@n1"] == "ready", "back")
+
+
+def test_an_endpoint_that_failed_a_request_is_not_asked_again_by_it(
+    gateway: RunningGateway, engine: MakeEngine
+) -> None:
+    comes_back, silent = engine(answer=resets), engine()
+    slow_to_fail = GatewaySpec(probe_interval_s=30, connect_timeout_s=0.5)
+    gateway.publish([route([endpoint(comes_back, 0), endpoint(silent, 1)], policy="round-robin")], gateway=slow_to_fail)
+    with swallowing() as port:
+        pool = gateway.gateway.table.endpoints["chat/1@n1"].pool
+        gateway.in_loop(lambda: setattr(pool, "port", port))
+        statuses = [fetch(gateway.url + CHAT, "POST", asking())[0] for _either_first in range(2)]
+    assert statuses == [502, 502]
+    assert len(comes_back.requests) == 2
 
 
 def test_when_none_answers_the_client_is_told_502_and_then_503(gateway: RunningGateway, engine: MakeEngine) -> None:

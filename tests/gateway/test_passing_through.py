@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine
 from tests.gateway.engine import CHUNKED, DONE, LAST_CHUNK, Request, Wire, chunk, event, whole
-from tests.gateway.harness import RunningGateway, endpoint, fetch, route
+from tests.gateway.harness import RunningGateway, endpoint, eventually, fetch, route
 
 
 def send(data: bytes, _request: Request, wire: Wire) -> None:
@@ -225,6 +225,27 @@ def test_requests_one_after_the_other_share_a_connection(gateway: RunningGateway
             assert client.answer()[0] == 200
     assert len(one.requests) == 20
     assert gateway.metrics()['llmgw_endpoint_idle_connections{endpoint="chat/0@n1",service="chat"}'] == 1
+
+
+def test_kept_connections_are_closed_before_engines_close_them(
+    gateway: RunningGateway, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.publish([route([endpoint(engine())])])
+    assert fetch(gateway.url + CHAT, "POST", asking())[0] == 200
+    idle = 'llmgw_endpoint_idle_connections{endpoint="chat/0@n1",service="chat"}'
+    assert gateway.metrics()[idle] == 1
+    monkeypatch.setattr("llmgw.gateway.deadlines.IDLE_LIMIT_S", 0.1)
+    eventually(lambda: gateway.metrics()[idle] == 0, "closed")
+
+
+def test_a_connection_that_the_engine_gives_up_is_not_used_again(gateway: RunningGateway, engine: MakeEngine) -> None:
+    def answer(_request: Request, wire: Wire) -> None:
+        wire.send(whole(b"{}", headers="connection: close\r\n"))
+        assert wire.client_left() is not None, "the gateway keeps the connection"
+        wire.close()
+
+    gateway.publish([route([endpoint(engine(answer=answer))])])
+    assert [fetch(gateway.url + CHAT, "POST", asking())[0] for _again in range(3)] == [200] * 3
 
 
 def test_requests_sent_ahead_are_answered_in_order(gateway: RunningGateway, engine: MakeEngine) -> None:

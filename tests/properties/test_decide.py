@@ -75,13 +75,16 @@ def the_catalog_gets_what_it_asks_for_or_a_reason_on_every_node(case: Case) -> N
 
 
 def losing_a_node_moves_only_its_replicas(case: Case) -> None:
+    """One that had no place may get one: the share of each remaining spread domain grows."""
     world = World(case.fleet)
-    world.apply(case.first)
+    waited = {one.replica for one in world.apply(case.first).plan.unplaced}
     victim = case.fleet.nodes[0].name
     world.state(victim, NodeState.LOST)
     for action in world.apply(case.first).plan.actions:
         if action.kind is ActionKind.MOVE:
             assert action.from_nodes == (victim,)
+        elif action.kind is ActionKind.CREATE:
+            assert action.replica in waited
         else:
             assert action.kind in (ActionKind.KEEP, ActionKind.STOP)
             assert action.kind is ActionKind.KEEP or action.nodes == (victim,)

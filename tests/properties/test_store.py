@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from llmgw.fleet import store
@@ -33,6 +33,10 @@ def test_any_broken_file_leaves_the_last_good_facts_in_force(content: bytes) -> 
 
 @settings(max_examples=60)
 @given(st.binary(max_size=60))
+@example(b'{"since": 1' + b"0" * 400 + b', "reason": "", "last": 1}')
+@example(b'{"since": null}')
+@example(b'{"since": 1, "reason": "x"}')
+@example(b"[" * 10_000)
 def test_any_note_of_unreachability_can_be_read(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "n1.unreachable").write_bytes(content)

@@ -102,7 +102,7 @@ class Story:
 
 def out_of_reach(seconds: float, reason: str) -> str:
     """The note of a node that has not answered for so long."""
-    return json.dumps({"since": NOW - seconds, "reason": reason}) + "\n"
+    return json.dumps({"since": NOW - seconds, "reason": reason, "last": NOW - 30}) + "\n"
 
 
 def as_json(facts: contract.NodeFacts) -> str:

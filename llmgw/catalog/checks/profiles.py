@@ -57,7 +57,7 @@ def _parallelism(path: Path, profile: Profile) -> Iterator[Problem]:
             yield Problem((*path, field), codes.MIG, why, fix, at_key=True, reads=classes)
     elif meant is None or meant.world != meant.gpus * meant.nodes:
         at, why = _blamed(path, profile), _unequal(profile, meant)
-        yield Problem(at, codes.PARALLEL, why, _balanced(profile), at_key=True, reads=(*fields, *classes))
+        yield Problem(at, codes.PARALLEL, why, _balanced(profile), at_key=True, reads=fields)
 
 
 def _blamed(path: Path, profile: Profile) -> Path:

@@ -39,7 +39,7 @@ class Profile(Entry):
         min_length=1,
         description="`cpu`, or one or more device classes, the preferred first. One replica never mixes classes. "
         "`llmgw nodes` lists the classes of the fleet.",
-        examples=["cpu", ["h200-141g", "h100-80g"]],
+        examples=[["h200-141g", "h100-80g"]],
     )
     gpus: Count | None = Field(
         default=None,

@@ -91,7 +91,7 @@ class Service(Entry):
     )
     spread: LabelKey | None = Field(
         default=None,
-        description="`node`: no two replicas on one node; a label's name, such as `rack`: no two in one rack.",
+        description="`node`, or a label's name such as `rack`: none gets more than an even share, rounded up.",
         examples=["node"],
     )
     priority: Annotated[int, Expects("a whole number from -1000 to 1000")] = Field(

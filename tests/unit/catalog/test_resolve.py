@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 
+from llmgw.catalog.resolve import digest
 from llmgw.model.ids import DeviceClass, EngineKind, ModelName, ProfileName, ServiceName
 from llmgw.model.replica import (
     AdmissionSpec,
@@ -225,6 +226,7 @@ def test_the_digest_is_of_the_meaning_and_not_of_the_text() -> None:
     assert plain.digest == other.digest
     assert plain.digest.startswith("sha256:")
     assert plain.digest != changed.digest
+    assert digest(plain) == plain.digest
 
 
 @pytest.mark.parametrize("listener", ["127.0.0.1:8081", "[::1]:8081", "localhost:8081", "127.8.8.8:8081"])
@@ -243,3 +245,26 @@ def test_no_port_may_be_one_that_the_kernel_hands_out(ports: str) -> None:
 def test_all_other_ports_may_be_used(ports: str) -> None:
     listeners = "gateway: {listen: h:70, admin_listen: localhost:71}"
     assert not mistakes(f"version: 1\nservices: {{}}\nfleet: {{port_range: {ports}}}\n{listeners}\n")
+
+
+@pytest.mark.parametrize("listener", ["10.0.0.5:8081", "[2001:db8::1]:8081", "gateway.example:8081"])
+def test_an_admin_listener_that_others_reach_needs_a_token(listener: str) -> None:
+    text = f'version: 1\nservices: {{}}\ngateway:\n  admin_listen: "{listener}"\n'
+    (error,) = mistakes(text)
+    assert error.code == "catalog-listener"
+    assert not mistakes(f"{text}  admin_token_sha256: {'ab' * 32}\n")
+
+
+def test_lists_without_an_order_of_their_own_are_sorted() -> None:
+    services = "services:\n  a: {profiles: small, aliases: [z, y]}\n  b: {profiles: small}\n"
+    found = catalog(f"{ON_CPU}{services}gateway: {{keys: {{k: {{sha256: {'ab' * 32}, services: [b, a]}}}}}}\n")
+    assert found.gateway.keys[0].services == ("a", "b")
+    assert found.services[0].aliases == ("y", "z")
+
+
+def test_which_of_two_services_is_told_does_not_depend_on_their_order() -> None:
+    first, second = "  a: {profiles: small, served_name: x}\n", "  b: {profiles: small, served_name: x}\n"
+    told = [
+        mistakes(f"{ON_CPU}services:\n{text}")[0].why.partition(" (")[0] for text in (first + second, second + first)
+    ]
+    assert told[0] == told[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from tests.unit.cli.conftest import CATALOG, Called, FleetDirectory
+from tests.support.fleet_directory import CATALOG, Called, FleetDirectory
 
 Call = Callable[..., Called]
 

@@ -11,8 +11,8 @@ from llmgw.cli.facts_text import devices_cell, disk_cell, memory_cell, node_line
 from llmgw.fleet.facts import parse_facts
 from llmgw.model.node import NodeState
 from llmgw.nodekit import contract
+from tests.support.fleet_directory import HOSTS, Called, FleetDirectory
 from tests.support.fleets import facts, fleet, node, with_facts
-from tests.unit.cli.conftest import HOSTS, Called, FleetDirectory
 
 Call = Callable[..., Called]
 GB = 10**9

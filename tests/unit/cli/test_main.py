@@ -15,7 +15,7 @@ import pytest
 
 from llmgw.cli import main, plan
 from llmgw.cli.style import coloured
-from tests.unit.cli.conftest import Called, FleetDirectory
+from tests.support.fleet_directory import Called, FleetDirectory
 
 Call = Callable[..., Called]
 GALAXY = Path("collections/ansible_collections/llmgw/fleet/galaxy.yml")

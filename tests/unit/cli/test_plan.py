@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from llmgw.plan.codec import load_plan
+from tests.support.fleet_directory import CATALOG, HOSTS, Called, FleetDirectory
 from tests.support.fleets import facts
-from tests.unit.cli.conftest import CATALOG, HOSTS, Called, FleetDirectory
 
 Call = Callable[..., Called]
 

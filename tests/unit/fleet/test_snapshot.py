@@ -33,8 +33,8 @@ def node_of(one: Host, stored: Stored | None = None, **view: Any) -> Node:
     return node
 
 
-def away(since: float) -> Stored:
-    return Stored(FACTS, None, NOW - since, "no route to host")
+def away(seconds: float) -> Stored:
+    return Stored(FACTS, None, NOW - seconds, "no route to host", NOW)
 
 
 def state_of(stored: Stored | None, *gateways: Stored, **view: Any) -> NodeState:
@@ -61,6 +61,12 @@ def test_a_node_out_of_reach_is_lost_when_the_grace_is_over_and_its_endpoints_fa
     assert state_of(away(299), FAILED) is NodeState.UNREACHABLE
     assert state_of(away(300), FAILED) is NodeState.LOST
     assert state_of(away(300), FAILED, lost_after_s=301) is NodeState.UNREACHABLE
+
+
+def test_time_in_which_nobody_tried_to_reach_a_node_counts_for_nothing() -> None:
+    once = Stored(FACTS, None, NOW - 10**6, "no route to host", NOW - 10**6)
+    assert state_of(once, FAILED) is NodeState.UNREACHABLE
+    assert state_of(replace(once, unreachable_last=None), FAILED) is NodeState.UNREACHABLE
 
 
 @pytest.mark.parametrize(

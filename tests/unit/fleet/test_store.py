@@ -118,7 +118,7 @@ def test_the_first_failure_to_answer_is_remembered_until_the_host_answers(tmp_pa
     store.mark_unreachable(tmp_path, "n1", 100.0, "no route")
     store.mark_unreachable(tmp_path, "n1", 200.0, "timed out")
     stored = store.load(tmp_path, "n1")
-    assert (stored.facts, stored.unreachable_since, stored.unreachable_reason) == (OLD, 100.0, "no route")
+    assert stored == Stored(OLD, None, 100.0, "timed out", 200.0)
     store.save(tmp_path, "n1", NEW)
     assert store.load(tmp_path, "n1") == Stored(NEW)
 
@@ -137,7 +137,7 @@ def test_no_name_leaves_the_directory(tmp_path: Path, name: str) -> None:
     inside = tmp_path / "facts"
     store.save(inside, name, NEW)
     store.mark_unreachable(inside, name, 1.0, "x")
-    assert store.load(inside, name) == Stored(NEW, None, 1.0, "x")
+    assert store.load(inside, name) == Stored(NEW, None, 1.0, "x", 1.0)
     assert [path.name for path in tmp_path.iterdir()] == ["facts"]
     made = [path.name for path in inside.iterdir() if path.is_file()]
     assert len(made) == 2

@@ -107,14 +107,14 @@ def edited(change: Callable[[contract.NodeFacts], contract.NodeFacts]) -> Node:
 
 SIM = "/opt/llmgw/engines/sim/bin/llmgw-sim"
 NEWER = (contract.Engine("sim", (SIM,), "0.2.0", runnable=True),)
-ELSEWHERE = replace(N1, settings=NodeSettings(engine_commands={"sim": ("/usr/local/bin/sim",)}))
+ELSEWHERE = (contract.Engine("sim", ("/usr/local/bin/sim",), "0.1.0", runnable=True),)
 RESTARTING: list[tuple[str, ProfileSpec, Node, int]] = [
     ("an argument", profile(args=("--x",)), N1, 18000),
     ("a variable", profile(env={"A": "1"}), N1, 18000),
     ("the port", profile(), N1, 18001),
     ("the address", profile(), replace(N1, address="10.0.0.2"), 18000),
     ("the engine's version", profile(), edited(lambda known: replace(known, engines=NEWER)), 18000),
-    ("the command", profile(), ELSEWHERE, 18000),
+    ("the command", profile(), edited(lambda known: replace(known, engines=ELSEWHERE)), 18000),
     ("the user", profile(), replace(N1, settings=NodeSettings(engine_user="other")), 18000),
 ]
 
@@ -178,9 +178,21 @@ def test_weights_are_named_by_where_they_were_seen(
     assert f"--model {found} " in unit.text
 
 
+def test_an_engine_is_started_as_it_was_found_else_as_the_inventory_or_the_role_has_it() -> None:
+    own = NodeSettings(engine_commands={"sim": ("/usr/bin/python3", "/x/sim.py")})
+    unseen = edited(lambda known: replace(known, engines=()))
+    for on, command in (
+        (replace(edited(lambda known: replace(known, engines=ELSEWHERE)), settings=own), "/usr/local/bin/sim"),
+        (replace(unseen, settings=own), "/usr/bin/python3 /x/sim.py"),
+        (unseen, SIM),
+    ):
+        assert f"ExecStart={command} --model " in rendered(profile(), on).text
+
+
 def test_a_command_that_systemd_cannot_start_is_an_error_before_anything_is_written() -> None:
+    found = (contract.Engine("sim", ("sim",), "0.1.0", runnable=True),)
     with pytest.raises(LlmgwError, match="systemd cannot start 'sim'"):
-        rendered(profile(), replace(N1, settings=NodeSettings(engine_commands={"sim": ("sim",)})))
+        rendered(profile(), edited(lambda known: replace(known, engines=found)))
 
 
 def test_an_engine_of_the_future_is_an_error() -> None:

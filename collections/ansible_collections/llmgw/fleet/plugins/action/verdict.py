@@ -14,7 +14,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp=None, task_vars=None):
-        """Return `failed_hosts` (host name to reason) and `lines` (one a unit)."""
+        """Return `failed_hosts` (host name to reason), `failure` (sentences) and `lines` (one a unit)."""
         result = super().run(tmp, task_vars)
         _spec, arguments = self.validate_argument_spec(
             argument_spec={"step": {"type": "dict", "required": True}, "register": {"type": "str", "required": True}}

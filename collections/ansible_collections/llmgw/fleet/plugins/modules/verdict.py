@@ -46,6 +46,11 @@ failed_hosts:
   description: Hosts on which the step failed, with the reason.
   returned: always
   type: dict
+failure:
+  description: The failure in sentences, the first of them about the step. Empty when the step went well.
+  returned: always
+  type: list
+  elements: str
 lines:
   description: What happened, one line a unit.
   returned: always
