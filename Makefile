@@ -85,7 +85,7 @@ dist: .venv/test.stamp ## the wheel, and the collection for Ansible Galaxy, in d
 	@$(bin)/ansible-galaxy collection build --force --output-path dist $(collection)
 
 clean: ## removes what the targets made in this folder
-	@rm -rf .venv .cache dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache $(collection)/tests/output
+	@rm -rf .venv .cache dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache $(collection)/tests/output
 
 .venv/%.stamp: pyproject.toml $(collection)/galaxy.yml scripts/environment
 	@scripts/environment $* && touch $@

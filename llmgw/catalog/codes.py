@@ -48,7 +48,7 @@ MEANINGS = {
     PARALLEL: "tensor_parallel x pipeline_parallel differs from gpus x nodes.",
     MIG: "A replica on MIG instances asks for more than one.",
     SECRET: "A secret would be seen in unit files, plans and process lists.",
-    RESERVED: "A variable is one that llmgw itself sets.",
+    RESERVED: "A variable or an option is one that llmgw itself sets.",
     SERVED_NAME: "Two services answer to the same name.",
     ROLLOUT: "A rollout could never make progress.",
     API_KEY: "A key is empty, or two keys are one.",

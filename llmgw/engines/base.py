@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -61,9 +62,9 @@ class Engine(Protocol):
 
 
 def command_of(traits: Traits, node: Node) -> tuple[str, ...]:
-    """The engine's command on a node: what its facts found (the host variable `llmgw_engine_commands` led them), else
-    that variable,
-    else where the role installs it.
+    """The engine's command on a node: what its facts found, else the host variable, else where the role installs it.
+
+    Facts come first because the host variable led them, and they know the program in a folder that it names.
     """
     for engine in (node.facts.engines or ()) if node.facts else ():
         if engine.kind == traits.kind and engine.command:
@@ -83,10 +84,14 @@ def http_readiness(assignment: Assignment, member: Member, node: Node, expect_mo
     )
 
 
-def single_process_refusal(profile: ProfileSpec, kind: str) -> str | None:
-    """Why an engine that runs as one process on one node cannot serve a profile; None when it can."""
+def single_process_refusal(profile: ProfileSpec, kind: str, ignored: Iterable[str] = ()) -> str | None:
+    """Why an engine that runs as one process on one node cannot serve a profile; None when it can.
+
+    `ignored`: fields of the profile that the engine has no use for; a value in one is refused, never silently ignored.
+    """
     if profile.nodes > 1:
         return f"{kind} runs on one node, the profile asks for {profile.nodes}"
     if profile.pipeline_parallel > 1:
         return f"{kind} has no pipeline parallelism, the profile asks for pp={profile.pipeline_parallel}"
-    return None
+    named = [field for field in ignored if getattr(profile, field)]
+    return f"{kind} has no use for {', '.join(named)}: take it out of the profile" if named else None

@@ -17,6 +17,7 @@ from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ModelSpec, ProfileSpec
 
 KIND = EngineKind("llama.cpp")
+IGNORED = ("quantization", "kv_cache_dtype", "memory_utilization", "lora")
 STOP_TIMEOUT_S = 15
 """llama-server does not drain and can hang on SIGTERM while a client stays (domain.md K): what is in flight was
 drained before.
@@ -42,7 +43,7 @@ class LlamaCpp:
         """See `Engine.refusal`. Layers are spread over all devices, whether `gpus` or `tensor_parallel` gave them."""
         if profile.model.path is None:
             return f"llama.cpp is given a GGUF file: set `path` of model {profile.model.name}"
-        return single_process_refusal(profile, KIND)
+        return single_process_refusal(profile, KIND, IGNORED)
 
     def launch(self, assignment: Assignment, member: Member, node: Node) -> Launch:
         """See `Engine.launch`."""

@@ -10,6 +10,7 @@ from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ProfileSpec
 
 KIND = EngineKind("sim")
+IGNORED = ("quantization", "kv_cache_dtype", "memory_utilization", "lora", "threads")
 SHUTDOWN_TIMEOUT_S = 20
 
 
@@ -32,7 +33,7 @@ class Simulator:
 
     def refusal(self, profile: ProfileSpec) -> str | None:
         """See `Engine.refusal`."""
-        return single_process_refusal(profile, KIND)
+        return single_process_refusal(profile, KIND, IGNORED)
 
     def launch(self, assignment: Assignment, member: Member, node: Node) -> Launch:
         """See `Engine.launch`."""
@@ -53,6 +54,8 @@ class Simulator:
         ]
         if profile.parallel_requests is not None:
             argv += ["--max-num-seqs", str(profile.parallel_requests)]
+        if profile.max_model_len is not None:
+            argv += ["--max-model-len", str(profile.max_model_len)]
         env = dict(profile.env)
         if member.devices:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(member.devices)

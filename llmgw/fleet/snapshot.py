@@ -42,7 +42,7 @@ def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost
         name=NodeName(host.name),
         address=_text(host, "llmgw_address", _text(host, "ansible_host", host.name)),
         state=_state(host, stored, view, gateways),
-        labels={str(name): str(value) for name, value in _mapping(host, "llmgw_labels").items()},
+        labels=_labels(host),
         cordoned=_flag(host, "llmgw_cordoned") or bool(facts and facts.cordoned),
         drained=_flag(host, "llmgw_drained") or bool(facts and facts.drained),
         facts=facts,
@@ -111,6 +111,14 @@ def _own_findings(host: Host, stored: Stored, age: float | None) -> tuple[contra
             )
         )
     return tuple(found)
+
+
+def _labels(host: Host) -> dict[str, str]:
+    labels = _mapping(host, "llmgw_labels")
+    for name, value in labels.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise _wrong(host, "llmgw_labels", f"has a value for {name} that YAML did not read as text (quote it)")
+    return {str(name): str(value) for name, value in labels.items()}
 
 
 def _settings(host: Host) -> NodeSettings:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from llmgw.engines import registry
 from llmgw.model.ids import ReplicaId
 from llmgw.model.node import NodeState
 from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
@@ -110,6 +111,8 @@ def _profile(service: ServiceSpec, instance: Instance) -> ProfileSpec | None:
 
 
 def _fits(profile: ProfileSpec, instance: Instance) -> bool:
+    if registry.refusal(profile) is not None:
+        return False
     if len(instance.unit.devices) != profile.gpus:
         return False
     if instance.node.devices is None:

@@ -53,9 +53,8 @@ def check_fleet(document: Document) -> Iterator[Problem]:
     if first > last or last > _HIGHEST:
         yield Problem(_RANGE, codes.PORTS, f"`{document.fleet.port_range}` is no range of ports", fix)
     elif first < _LOWEST:
-        yield Problem(
-            _RANGE, codes.PORTS, f"only root may listen on ports below {_LOWEST}, and engines do not run as root", fix
-        )
+        why = f"only root may listen on ports below {_LOWEST}, and engines do not run as root"
+        yield Problem(_RANGE, codes.PORTS, why, fix)
     elif first <= high and last >= low:
         why = f"the kernel hands out ports {low}-{high} to outgoing connections: an engine may find its port taken"
         yield Problem(_RANGE, codes.PORTS, why, fix)

@@ -19,7 +19,8 @@ _SECRET_VARIABLE = re.compile(r"(^|_)(API_KEY|ACCESS_KEY|PRIVATE_KEY|TOKEN|SECRE
 _SECRET_OPTION = re.compile(
     r"(API_KEY|ACCESS_KEY|PRIVATE_KEY|(HF|HUB|AUTH|ACCESS|BEARER)_TOKEN|SECRET|PASSWORD|PASSWD)$"
 )
-_RESERVED_VARIABLE = re.compile(r"LLMGW_.*|(CUDA|NVIDIA)_VISIBLE_DEVICES|GGML_VK_VISIBLE_DEVICES")
+_RESERVED_VARIABLE = re.compile(r"LLMGW_.*|(CUDA|NVIDIA|GGML_VK)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER")
+_RESERVED_OPTIONS = frozenset({"--host", "--port", "--model", "--alias", "--served-model-name"})
 
 
 def check_profiles(document: Document) -> Iterator[Problem]:
@@ -29,7 +30,7 @@ def check_profiles(document: Document) -> Iterator[Problem]:
         yield from dangling((*path, "model"), "models", profile.model, document.models)
         yield from repeated((*path, "devices"), profile.devices, "the device class")
         yield from _parallelism(path, profile)
-        yield from _secrets(path, profile)
+        yield from _process(path, profile)
 
 
 def _parallelism(path: Path, profile: Profile) -> Iterator[Problem]:
@@ -90,19 +91,22 @@ def _balanced(profile: Profile) -> str:
     return f"Set {stages}, or leave both out for tensor_parallel {profile.gpus} and pipeline_parallel {profile.nodes}."
 
 
-def _secrets(path: Path, profile: Profile) -> Iterator[Problem]:
+def _process(path: Path, profile: Profile) -> Iterator[Problem]:
     shown = "is shown in unit files, plans and process lists"
     fix = "Remove it: no secret belongs in a catalog."
     for name in profile.env:
         at = (*path, "env", name)
         if _RESERVED_VARIABLE.fullmatch(name):
             why = f"llmgw itself sets `{name}` for each replica"
-            yield Problem(
-                at, codes.RESERVED, why, "Remove it; `devices` and `gpus` say what a replica is given.", at_key=True
-            )
+            remedy = "Remove it; `devices` and `gpus` say what a replica is given."
+            yield Problem(at, codes.RESERVED, why, remedy, at_key=True)
         elif _SECRET_VARIABLE.search(name.upper()):
             yield Problem(at, codes.SECRET, f"`{name}` looks like a secret, and `env` {shown}", fix, at_key=True)
     for number, item in enumerate(profile.args):
         option = item.partition("=")[0]
-        if option.startswith("-") and _SECRET_OPTION.search(option.upper().replace("-", "_")):
+        if option in _RESERVED_OPTIONS:
+            why = f"llmgw itself gives `{option}` to each replica"
+            remedy = "Remove it; `model`, and `served_name` of the service, say what is served."
+            yield Problem((*path, "args", number), codes.RESERVED, why, remedy)
+        elif option.startswith("-") and _SECRET_OPTION.search(option.upper().replace("-", "_")):
             yield Problem((*path, "args", number), codes.SECRET, f"`{option}` takes a secret, and `args` {shown}", fix)

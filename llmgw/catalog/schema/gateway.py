@@ -42,7 +42,7 @@ class ApiKey(Entry):
         examples=[_EXAMPLE_HASH],
     )
     services: OneOrMany[ServiceKey] = Field(
-        default=(), description="Services that the key may use. Default: all.", examples=[["chat"]]
+        default=(), min_length=1, description="Services that the key may use. Default: all.", examples=[["chat"]]
     )
     max_concurrency: Count | None = Field(
         default=None, description="Requests in flight at a time. Default: no limit.", examples=[8]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -20,9 +21,8 @@ V = TypeVar("V")
 
 def _without_steps_up(value: str) -> str:
     if ".." in value.split("/"):
-        raise refuse(
-            codes.VALUE, "a step up (`..`) in a path may mean another place on each node", "Write the path without it."
-        )
+        why = "a step up (`..`) in a path may mean another place on each node"
+        raise refuse(codes.VALUE, why, "Write the path without it.")
     return value
 
 
@@ -113,17 +113,23 @@ _LISTEN = r"^(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9
 _MAX_PORT = 65_535
 
 
-def _port_in_range(value: str) -> str:
-    port = int(value.rpartition(":")[2])
-    if not 1 <= port <= _MAX_PORT:
+def _sound_address(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if not 1 <= int(port) <= _MAX_PORT:
         raise refuse(codes.VALUE, f"{port} is no port", f"Use a port from 1 to {_MAX_PORT}.")
+    if host.startswith("[") or host.replace(".", "").isdecimal():
+        try:
+            ipaddress.ip_address(host.strip("[]"))
+        except ValueError:
+            why, fix = f"`{host}` is no IP address", "Write one such as `0.0.0.0` or `[::]`, or a host's name."
+            raise refuse(codes.VALUE, why, fix) from None
     return value
 
 
 Listener = Annotated[
     str,
     Field(pattern=_LISTEN),
-    AfterValidator(_port_in_range),
+    AfterValidator(_sound_address),
     Expects("an address and a port, such as `0.0.0.0:8080` or `[::]:8080`"),
 ]
 PortRange = Annotated[

@@ -83,8 +83,9 @@ def test_what_may_stand_in_for_a_mistake_has_an_example() -> None:
 
 
 def test_every_default_would_be_taken_if_it_were_written() -> None:
-    for _, _, field in FIELDS.values():
-        if not field.is_required():
+    for path, (_, _, field) in FIELDS.items():
+        # Written out, an empty list of services reads as none, and the default means all.
+        if not field.is_required() and path != "gateway.keys.NAME.services":
             default = field.get_default(call_default_factory=True)
             adapter: TypeAdapter[Any] = TypeAdapter(field.rebuild_annotation())
             assert adapter.validate_python(default) == default

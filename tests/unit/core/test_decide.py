@@ -342,3 +342,11 @@ def test_memory_that_a_stranger_holds_keeps_new_replicas_away_and_moves_nothing(
     more = decide(catalog(service(replicas=2, profiles=(profile("g", classes=("h200-141g",), gpus=1),))), world.fleet)
     assert len(more.placement.unplaced) == 1
     assert "train.py (pid 7) holds 900 MiB" in "\n".join(plan_lines(more.plan))
+
+
+def test_a_profile_that_its_engine_cannot_serve_any_more_leaves_what_runs_running_and_says_so() -> None:
+    world = World(fleet(node("n1")))
+    world.apply(catalog(service(replicas=1)))
+    decision = decide(catalog(service(replicas=1, profiles=(profile(quantization="fp8"),))), world.fleet)
+    assert not decision.plan.changes
+    assert "sim has no use for quantization" in "\n".join(plan_lines(decision.plan))
