@@ -23,7 +23,7 @@ endif
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .venv/demo.stamp ## this machine serves a small model behind the gateway until Ctrl-C; ONCE=1: one answer, then clean up
+demo: .venv/demo.stamp ## this machine serves a small model until Ctrl-C; ONCE=1: until it has answered once
 	@scripts/debian-packages "for the demo" $(engine_packages) $(systemd_packages) || true
 	@$(bin)/llmgw demo $(if $(ONCE),--once)
 
@@ -31,7 +31,8 @@ demo: .venv/demo.stamp ## this machine serves a small model behind the gateway u
 
 test: .venv/test.stamp ## all tests that this machine can run, real hosts included where it can; ARGS="-k words" narrows
 	@scripts/debian-packages "for the tests" $(engine_packages) $(systemd_packages) $(fleet_packages) || true
-	@status=0; $(if $(ARGS),,scripts/ansible-test units || status=1;) $(bin)/python -m pytest $(ARGS) || status=1; exit $$status
+	@status=0; $(if $(ARGS),,scripts/ansible-test units || status=1;) \
+	  $(bin)/python -m pytest $(ARGS) || status=1; exit $$status
 
 test-fast: .venv/test.stamp ## the tests that start no host, no engine and no systemd
 	@$(bin)/python -m pytest -m "not fleet and not engine and not systemd and not slow" $(ARGS)
@@ -85,7 +86,8 @@ dist: .venv/test.stamp ## the wheel, and the collection for Ansible Galaxy, in d
 	@$(bin)/ansible-galaxy collection build --force --output-path dist $(collection)
 
 clean: ## removes what the targets made in this folder
-	@rm -rf .venv .cache dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache $(collection)/tests/output
+	@rm -rf .venv .cache dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
+	  $(collection)/tests/output
 
 .venv/%.stamp: pyproject.toml $(collection)/galaxy.yml scripts/environment
 	@scripts/environment $* && touch $@

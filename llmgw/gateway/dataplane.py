@@ -62,6 +62,9 @@ class DataPlane:
         if line is None:
             await self._answer_itself(scope, send)
             return
+        if scope["method"] == "OPTIONS":
+            await _answer(send, 204, [(b"allow", POST_METHODS.encode())], b"")
+            return
         head = read_request(scope["headers"])
         entered = self._enter(scope, head)
         if isinstance(entered, Refusal):

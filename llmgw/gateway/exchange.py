@@ -102,7 +102,7 @@ class Exchange:
                 if (await receive())["type"] == "http.disconnect":
                     break
         except Exception:  # a bug must cost this request alone, and is in the log with its place
-            log.exception("request failed in the gateway", path=self._line.decode())
+            log.exception("request failed in the gateway", request=self._shown)
             self._fail(refusals.BUG)
         finally:
             self._close()
@@ -110,6 +110,11 @@ class Exchange:
     @property
     def _done(self) -> bool:
         return self._ended and not self._outbox.blocked
+
+    @property
+    def _shown(self) -> str:
+        """Method and path for the log; a query may hold what is nobody's business."""
+        return self._line.partition(b"?")[0].decode()
 
     # --- the request ---
 
@@ -187,12 +192,12 @@ class Exchange:
         """Gives the request to one of `ready`, of which there is at least one."""
         route.turn += 1
         endpoint = choose(route.spec.policy, ready, route.turn, self._plane.seed + route.turn)
+        endpoint.in_flight += 1
+        self._endpoint = endpoint
         self._dispatch(endpoint, endpoint.pool.take())
 
     def _dispatch(self, endpoint: LiveEndpoint, connection: Connection | None) -> None:
         """Sends the request over `connection`, or over a new one."""
-        endpoint.in_flight += 1
-        self._endpoint = endpoint
         self.deadline = inf
         if connection is None:
             self._connecting = self._loop.create_task(self._connect(endpoint))
@@ -205,7 +210,7 @@ class Exchange:
         except OSError as error:
             self._connecting = None
             if error.errno in OUT_OF_RESOURCES:
-                log.error("no connection to an engine can be opened", error=str(error))  # noqa: TRY400 - the place says nothing
+                log.error("no connection to an engine can be opened", error=str(error))  # noqa: TRY400 - place is known
                 self._drop_upstream("gateway_resources")
                 self._fail(refusals.OUT_OF_RESOURCES)
             else:
@@ -234,7 +239,7 @@ class Exchange:
             route.counters.retries += 1
             self._attempt(route, others)
         else:
-            self._fail(refusals.upstream_failed(route.spec.served_name, reason, len(self._tried)))
+            self._fail(refusals.upstream_failed(reason, len(self._tried)))
 
     def _endpoint_failed(self, reason: str) -> LiveEndpoint:
         """Ends the attempt with a mark against its endpoint."""
@@ -278,19 +283,14 @@ class Exchange:
             self._cut()
         elif answered:
             self._endpoint_failed(reason)
-            self._fail(refusals.upstream_failed(self._name, reason, len(self._tried) + 1))
+            self._fail(refusals.upstream_failed(reason, len(self._tried) + 1))
         elif reused and not self._stale and endpoint is not None:
             # The engine closed a kept connection just as it was used: it never read the request.
             self._stale = True
             self._plane.counters.stale_connections += 1
-            self._release_endpoint()
             self._dispatch(endpoint, None)
         else:
             self._attempt_failed(reason)
-
-    @property
-    def _name(self) -> str:
-        return self._route.spec.served_name if self._route is not None else ""
 
     # --- ends ---
 
@@ -330,6 +330,7 @@ class Exchange:
             self._cut()
             return
         self._status = refused.status
+        self.deadline = self._loop.time() + FLUSH_S
         count(self._plane.counters.refused, refused.code)
         body = refused.body()
         self._ended = True
@@ -349,7 +350,7 @@ class Exchange:
             self._upstream.resume()
 
     def _on_broken(self, error: Exception) -> None:
-        log.error("an answer cannot be sent", path=self._line.decode(), error=str(error))
+        log.error("an answer cannot be sent", request=self._shown, error=str(error))
         self._drop_upstream("unsendable")
         self._cut()
 

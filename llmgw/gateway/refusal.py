@@ -82,9 +82,9 @@ def not_ready(name: str, states: dict[str, int]) -> Refusal:
     return Refusal(SERVICE_UNAVAILABLE, code, text, "model", retry_after_s=LOADING_RETRY_S)
 
 
-def upstream_failed(name: str, reason: str, tried: int) -> Refusal:
+def upstream_failed(reason: str, tried: int) -> Refusal:
     """Every attempt ended before an answer began."""
-    text = f"The model `{name}` did not answer: {reason.replace('_', ' ')} (attempts: {tried})."
+    text = f"The model did not answer: {reason.replace('_', ' ')} (attempts: {tried})."
     return Refusal(502, "upstream_failed", text, retry_after_s=BUSY_RETRY_S)
 
 

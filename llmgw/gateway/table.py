@@ -103,6 +103,10 @@ class LiveRoute:
         """Finds again which endpoints take requests."""
         self.ready = tuple(endpoint for endpoint in self.endpoints if endpoint.state is State.READY)
 
+    def close(self) -> None:
+        """The service is gone: requests that it still has end, and try nothing new."""
+        self.endpoints = self.ready = ()
+
     def states(self) -> dict[str, int]:
         """How many endpoints are in each state."""
         states: dict[str, int] = {}
@@ -123,11 +127,14 @@ class Table:
         self.names: dict[str, LiveRoute] = {}
         self.endpoints: dict[str, LiveEndpoint] = {}
         self.leaving: list[LiveEndpoint] = []
+        self.missing_secrets: set[str] = set()
+        """Variables that routes name for engines' keys and that this process does not have."""
         self._secrets = secrets
 
     def swap(self, bundle: Bundle, now: float) -> None:
         """Serves by `bundle` from now on. `now`: Unix time."""
         before = {_place(endpoint.spec): endpoint for endpoint in self.everywhere()}
+        self.missing_secrets = set()
         routes: dict[str, LiveRoute] = {}
         for spec in bundle.routes.routes:
             route = self.routes.get(spec.service) or LiveRoute(spec)
@@ -135,6 +142,8 @@ class Table:
             route.endpoints = tuple(self._endpoint(one, route, before, now) for one in spec.endpoints)
             route.refresh()
             routes[spec.service] = route
+        for service in self.routes.keys() - routes.keys():
+            self.routes[service].close()
         self.routes = routes
         self.endpoints = {endpoint.spec.id: endpoint for route in routes.values() for endpoint in route.endpoints}
         self._let_go(before.values())
@@ -149,12 +158,18 @@ class Table:
     def _endpoint(
         self, spec: Endpoint, route: LiveRoute, before: dict[Place, LiveEndpoint], now: float
     ) -> LiveEndpoint:
-        key = self._secrets(spec.api_key_env) if spec.api_key_env else None
+        key = self._secret(spec.api_key_env)
         live = before.get(_place(spec))
         if live is None:
             return LiveEndpoint(spec, route, key, now)
         live.update(spec, route, key)
         return live
+
+    def _secret(self, name: str | None) -> str | None:
+        value = (self._secrets(name) or "").strip() if name else ""
+        if name and not value:
+            self.missing_secrets.add(name)
+        return value or None
 
     def _let_go(self, before: Iterable[LiveEndpoint]) -> None:
         """Marks those that the new routes do not have; without requests they are closed at once."""

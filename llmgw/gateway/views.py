@@ -26,6 +26,7 @@ from llmgw.gateway.fleet_view import FindingView, FleetView, read_finding, read_
 from llmgw.gateway.reload import BundleFile
 from llmgw.gateway.table import LiveEndpoint, LiveRoute
 
+KEY_REMEDY = "set it in llmgw_gateway_secrets and run the playbook llmgw.fleet.gateway"
 SEVERITIES = ("block", "error", "warn", "warning", "info")
 
 
@@ -160,6 +161,9 @@ class Views:
         found += [finding for node in self._fleet.nodes for finding in node.findings]
         if self.file.problem is not None:
             found.append(FindingView("bundle-not-taken", "warn", self.file.problem, None))
+        for name in sorted(self.plane.table.missing_secrets):
+            text = f"routes name the variable {name} for an engine's key, and this gateway does not have it"
+            found.append(FindingView("engine-key-missing", "warn", text, None, KEY_REMEDY))
         if self._restart_needed():
             changed = ", ".join(self._restart_needed())
             text = f"settings of the gateway changed since it started: {changed}"

@@ -3,10 +3,10 @@
 
     python -m tests.bench.gateway [--seconds 4] [--rounds 2]
 
-Each target runs alone on CPU 0; engine and load share CPU 1. Unary: a 2 KB chat request, a small answer, 32 connections.
-Stream: 100 events, 10 ms apart, 100 connections. Prints one JSON line a target and round, then the medians and their
-ratio to `floor` (uvicorn answering by itself). A machine that does other work shows higher numbers; ratios hold
-better.
+Each target runs alone on CPU 0; engine and load share CPU 1. Unary: a 2 KB chat request, a small answer, 32
+connections. Stream: 100 events, 10 ms apart, 100 connections. Prints one JSON line a target and round, then the medians
+and their ratio to `floor` (uvicorn answering by itself). A machine that does other work shows higher numbers; ratios
+hold better.
 """
 
 from __future__ import annotations

@@ -232,6 +232,7 @@ def test_an_unreachable_host_is_named_and_the_others_are_planned_and_applied(sit
 def test_cut_off_facts_cost_nothing_but_a_message(site: Site) -> None:
     site.catalog(fast=3)
     site.apply()
+    site.llmgw("facts", "refresh")
     path = site.folder / "facts" / "n2.json"
     whole = path.read_text()
     path.write_text(whole[: len(whole) // 2])

@@ -50,6 +50,15 @@ def test_the_engines_key_replaces_the_clients(
     assert {tuple(probe.values("authorization")) for probe in one.probes} == {("Bearer engine-secret",)}
 
 
+def test_an_engines_key_that_is_not_there_is_a_finding(gateway: RunningGateway, engine: MakeEngine) -> None:
+    one = engine()
+    gateway.publish([route([endpoint(one, api_key_env="NO_SUCH_ENGINE_KEY")])])
+    assert fetch(gateway.url + CHAT, "POST", asking(), {"authorization": "Bearer client-secret"})[0] == 200
+    assert one.requests[0].values("authorization") == []
+    findings = gateway.get("/api/v1/findings")["findings"]
+    assert [(one["code"], "NO_SUCH_ENGINE_KEY" in one["message"]) for one in findings] == [("engine-key-missing", True)]
+
+
 def test_models_lists_what_can_be_served_now(gateway: RunningGateway, engine: MakeEngine) -> None:
     up, down = engine(), engine(model="org/big", health="503 Service Unavailable")
     gateway.publish(

@@ -84,7 +84,7 @@ def test_ambiguous_framing_is_refused_and_the_connection_ends(
         ("GET", CHAT, 405),
         ("HEAD", CHAT, 405),
         ("PUT", CHAT, 405),
-        ("OPTIONS", CHAT, 405),
+        ("OPTIONS", CHAT, 204),
         ("POST", "/v1/models", 405),
         ("DELETE", "/v1/models/m", 405),
         ("OPTIONS", "/v1/models", 204),

@@ -128,6 +128,25 @@ def test_an_endpoint_at_a_new_address_is_a_new_one(gateway: RunningGateway, engi
     assert (len(old.requests), len(new.requests)) == (0, 1)
 
 
+def test_a_request_of_a_removed_service_is_not_tried_at_what_is_gone(
+    gateway: RunningGateway, engine: MakeEngine
+) -> None:
+    go = threading.Event()
+
+    def answer(_request: Request, wire: Wire) -> None:
+        assert go.wait(5)
+        wire.reset()
+
+    gateway.publish([route([endpoint(engine(answer=answer), 0), endpoint(engine(answer=answer), 1)])])
+    with Client(gateway.url) as client:
+        client.send(post(asking()))
+        eventually(lambda: gateway.held().get("endpoints") == 1, "in flight")
+        gateway.publish([])
+        go.set()
+        assert client.answer()[0] == 502
+    assert gateway.get("/api/v1/endpoints")["endpoints"] == []
+
+
 BROKEN = {
     "empty": b"",
     "half": b'{"format_version": 1, "generation": 99',
