@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the collection's action plugins call on the controller: keep facts, make the plan, judge a step (R3).
+"""What the collection's action plugins call on the controller: keep facts, make the plan (R3).
 
 Arguments and answers are plain JSON values, so that the plugins stay a few lines that only know Ansible.
 """
@@ -23,7 +23,7 @@ from llmgw.model.plan import Publish
 from llmgw.plan.text import plan_lines, summary_line
 from llmgw.routes.now import routes_now
 
-__all__ = ["VARIABLES", "Path", "Request", "hosts_of", "judge", "keep_facts", "make_plan", "settle"]
+__all__ = ["VARIABLES", "Path", "Request", "hosts_of", "keep_facts", "make_plan", "settle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,34 +96,6 @@ def settle(request: Request) -> dict[str, Any]:
         request.in_play,
     )
     return {"steps": [step | {"title": "publish what serves now", "wave": 1, "waves": 1}]}
-
-
-def judge(step: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What became of a step: `{"failed_hosts": {host: why}, "lines": [one a unit]}`; a host without an answer has
-    failed.
-    """
-    failed: dict[str, str] = {}
-    lines: list[str] = []
-    for host in sorted(step["hosts"]):
-        answer = results.get(host)
-        if answer is None or answer.get("unreachable") or answer.get("failed"):
-            failed[host] = str((answer or {}).get("msg") or "no answer")
-        lines += [_unit_line(host, unit) for unit in (answer or {}).get("units") or ()]
-    return {"failed_hosts": failed, "failure": _failure(step, failed), "lines": lines}
-
-
-def _failure(step: Mapping[str, Any], failed: Mapping[str, str]) -> list[str]:
-    if not failed:
-        return []
-    wave = f"Wave {step['wave']} of {step['waves']} failed: {step['title']}."
-    rest = "Later waves were not begun; what serves goes on serving."
-    return [f"{wave} {rest}", *(f"{host}: {reason}" for host, reason in failed.items())]
-
-
-def _unit_line(host: str, unit: Mapping[str, Any]) -> str:
-    state = f", {unit['state']}" if unit.get("state") else ""
-    back = " (the one before was put back)" if unit.get("put_back") else ""
-    return f"{host}  {unit['name']}  {unit['action']}{state}{back}"
 
 
 def _decide(request: Request) -> tuple[Inputs, Decision]:

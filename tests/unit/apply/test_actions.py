@@ -161,51 +161,6 @@ def test_settled_routes_name_what_serves_now_and_outrank_all_before(folder: Path
     assert (step["kind"], step["hosts"], step["drain"]) == ("publish", ["gw"], [])
 
 
-STEP = {"hosts": {"n1": {}, "n2": {}}, "kind": "units", "title": "update chat/0", "wave": 2, "waves": 3}
-DONE = {"changed": True, "units": [{"name": "llmgw-chat.0.0.service", "action": "created", "state": "ready"}]}
-
-
-def test_a_step_that_went_well_has_no_failed_hosts() -> None:
-    assert actions.judge(STEP, {"n1": DONE, "n2": {"changed": False, "units": []}}) == {
-        "failed_hosts": {},
-        "failure": [],
-        "lines": ["n1  llmgw-chat.0.0.service  created, ready"],
-    }
-
-
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        (None, "no answer"),
-        ({"unreachable": True, "msg": "no route"}, "no route"),
-        ({"failed": True, "msg": "chat/0 was not ready in 60 s"}, "chat/0 was not ready in 60 s"),
-        ({"failed": True}, "no answer"),
-    ],
-)
-def test_every_host_of_a_step_must_have_answered_well(answer: dict[str, Any] | None, why: str) -> None:
-    answers = {"n1": DONE} | ({} if answer is None else {"n2": answer})
-    verdict = actions.judge(STEP, answers)
-    assert verdict["failed_hosts"] == {"n2": why}
-    assert verdict["failure"][0].startswith("Wave 2 of 3 failed: update chat/0.")
-    assert verdict["failure"][1:] == [f"n2: {why}"]
-
-
-def test_what_a_failed_step_put_back_is_told() -> None:
-    back = {"failed": True, "msg": "x", "units": [DONE["units"][0] | {"state": "failed", "put_back": True}]}  # type: ignore[index]
-    lines = actions.judge(STEP, {"n1": back, "n2": DONE})["lines"]
-    assert lines[0] == "n1  llmgw-chat.0.0.service  created, failed (the one before was put back)"
-
-
-def test_a_publish_step_is_judged_by_its_gateways() -> None:
-    step = STEP | {"hosts": ["gw"], "kind": "publish"}
-    assert actions.judge(step, {"gw": {"changed": True, "generation": 3}}) == {
-        "failed_hosts": {},
-        "failure": [],
-        "lines": [],
-    }
-    assert actions.judge(step, {})["failed_hosts"] == {"gw": "no answer"}
-
-
 def test_a_node_out_of_reach_is_named_and_the_others_are_planned(folder: Path) -> None:
     actions.keep_facts(folder / "facts", {"n2": {"unreachable": True, "msg": "no route"}}, NOW)
     made = actions.make_plan(request(folder))

@@ -5,19 +5,22 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from ansible.plugins.action import ActionBase
+
 from ansible_collections.llmgw.fleet.plugins.plugin_utils.controller import controller, plain
 
 
-class ActionModule(ActionBase):
+class ActionModule(ActionBase):  # type: ignore[misc] - ansible has no types
     """Computes the plan of the run's hosts from catalog and stored facts."""
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return `steps`, `text`, `summary`, `unplaced`, `changes` and `problems`; with `settle` only `steps`."""
-        result = super().run(tmp, task_vars)
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
         _spec, arguments = self.validate_argument_spec(
             argument_spec={
                 "catalog": {"type": "path", "required": True},
@@ -27,21 +30,22 @@ class ActionModule(ActionBase):
                 "settle": {"type": "bool", "default": False},
             }
         )
-        with controller(result) as llmgw:
+        with controller(result, "actions") as llmgw:
             if llmgw is None:
                 return result
-            groups = {name: list(task_vars["groups"].get(name, [])) for name in ("fleet", "gateway")}
+            groups = {name: list(variables["groups"].get(name, [])) for name in ("fleet", "gateway")}
             wanted = sorted({*groups["fleet"], *groups["gateway"]})
-            hostvars = task_vars["hostvars"]
-            variables = {
-                host: plain({name: hostvars[host][name] for name in llmgw.VARIABLES if name in hostvars[host]}) for host in wanted
+            hostvars = variables["hostvars"]
+            settings = {
+                host: plain({name: hostvars[host][name] for name in llmgw.VARIABLES if name in hostvars[host]})
+                for host in wanted
             }
             request = llmgw.Request(
                 catalog=llmgw.Path(arguments["catalog"]),
                 facts=llmgw.Path(arguments["facts"]),
-                hosts=llmgw.hosts_of(groups, variables),
+                hosts=llmgw.hosts_of(groups, settings),
                 now=time.time(),
-                in_play=frozenset(map(str, task_vars["ansible_play_hosts_all"])),
+                in_play=frozenset(map(str, variables["ansible_play_hosts_all"])),
                 lost=tuple(map(str, arguments["lost"])),
                 allow_mass_loss=arguments["allow_mass_loss"],
             )

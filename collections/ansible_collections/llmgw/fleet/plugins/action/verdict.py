@@ -4,28 +4,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible.plugins.action import ActionBase
+
 from ansible_collections.llmgw.fleet.plugins.plugin_utils.controller import controller, plain
 
 
-class ActionModule(ActionBase):
+class ActionModule(ActionBase):  # type: ignore[misc] - ansible has no types
     """Collects what the hosts of a step answered."""
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return `failed_hosts` (host name to reason), `failure` (sentences) and `lines` (one a unit)."""
-        result = super().run(tmp, task_vars)
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
         _spec, arguments = self.validate_argument_spec(
             argument_spec={"step": {"type": "dict", "required": True}, "register": {"type": "str", "required": True}}
         )
-        with controller(result) as llmgw:
+        with controller(result, "verdict") as llmgw:
             if llmgw is None:
                 return result
             step = plain(arguments["step"])
-            hostvars = task_vars["hostvars"]
-            in_play = set(task_vars["ansible_play_hosts_all"])
-            answers = {host: plain(hostvars[host].get(arguments["register"], {})) for host in step["hosts"] if host in in_play}
+            hostvars = variables["hostvars"]
+            in_play = set(variables["ansible_play_hosts_all"])
+            answers = {
+                host: plain(hostvars[host].get(arguments["register"], {})) for host in step["hosts"] if host in in_play
+            }
             result.update(llmgw.judge(step, answers))
         result["changed"] = False
         return result

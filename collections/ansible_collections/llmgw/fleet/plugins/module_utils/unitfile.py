@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 SECTION = "X-Llmgw"
 PREFIX = "llmgw-"
