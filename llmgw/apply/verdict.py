@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What became of one step, over all its hosts (R4).
 
-Kept apart from the other actions: a plugin asks for it after every step, in a process of its own, and this imports in no time.
+Kept apart from the other actions: a plugin asks for it after every step, in a process of its own, and this file
+imports nothing that takes time.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Any
 
 
 def judge(step: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What became of a step: `{"failed_hosts": {host: why}, "lines": [one a unit]}`; a host without an answer has
-    failed.
+    """What became of a step: `{"failed_hosts": {host: why}, "failure": [sentences], "lines": [one a unit]}`.
+
+    A host without an answer has failed.
     """
     failed: dict[str, str] = {}
     lines: list[str] = []

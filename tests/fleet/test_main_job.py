@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from openai.types.chat import ChatCompletionMessageParam
 
 from tests.fleet.lab.hosts import Lab
 from tests.fleet.site import GATEWAY, Site, build_wheel, recap, wait_for
@@ -46,12 +47,13 @@ def test_three_services_with_six_replicas_are_planned_started_and_answer_the_off
     assert len(site.units()) == 6
     with site.client() as client:
         assert {one.id for one in client.models.list()} == {"real", "fast", "slow"}
-        messages = [{"role": "user", "content": "Say hello."}]
+        messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Say hello."}]
         for name in ("real", "fast", "slow"):
-            answer = client.chat.completions.create(model=name, messages=messages, max_tokens=8)  # type: ignore[call-overload]
+            answer = client.chat.completions.create(model=name, messages=messages, max_tokens=8)
             assert answer.choices[0].message.content
+            assert answer.usage is not None
             assert answer.usage.completion_tokens > 0
-            chunks = list(client.chat.completions.create(model=name, messages=messages, max_tokens=8, stream=True))  # type: ignore[call-overload]
+            chunks = list(client.chat.completions.create(model=name, messages=messages, max_tokens=8, stream=True))
             assert any(chunk.choices and chunk.choices[0].delta.content for chunk in chunks)
 
 

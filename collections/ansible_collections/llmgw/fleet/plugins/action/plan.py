@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.llmgw.fleet.plugins.plugin_utils.controller import controller, plain
 
 
-class ActionModule(ActionBase):  # type: ignore[misc] - ansible has no types
+class ActionModule(ActionBase):
     """Computes the plan of the run's hosts from catalog and stored facts."""
 
     TRANSFERS_FILES = False

@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.llmgw.fleet.plugins.plugin_utils.controller import controller, plain
 
 
-class ActionModule(ActionBase):  # type: ignore[misc] - ansible has no types
+class ActionModule(ActionBase):
     """Stores facts in the directory of the facts cache."""
 
     TRANSFERS_FILES = False

@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.llmgw.fleet.plugins.plugin_utils.controller import controller, plain
 
 
-class ActionModule(ActionBase):  # type: ignore[misc] - ansible has no types
+class ActionModule(ActionBase):
     """Collects what the hosts of a step answered."""
 
     TRANSFERS_FILES = False

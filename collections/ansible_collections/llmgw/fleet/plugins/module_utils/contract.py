@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The facts contract: what a node reports about itself (spec D1-D18), as standard-library dataclasses.
 
-Private to llmgw: nodes build these and send `asdict`, the controller validates the same classes. Every field has a default
-that means unknown (None) or "looked, found none" (an empty tuple), so that facts of an older or newer module stay readable (D15).
-Units are in the names: `*_bytes`, `*_mib`, `*_s` (seconds), `*_c` (degrees Celsius), `*_w` (watts); times are Unix seconds.
+Private to llmgw: nodes build these and send `asdict`, the controller validates the same classes. Every field has a
+default that means unknown (None) or "looked, found none" (an empty tuple), so that facts of another module stay
+readable (D15). Units are in the names: `*_bytes`, `*_mib`, `*_c` (Celsius), `*_w` (watts); times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Cpu:
 
 @dataclass(frozen=True)
 class DeviceProcess:
-    """A process that holds device memory; `unit` is the llmgw unit that owns it by cgroup, None when foreign (D3, D14)."""
+    """A process that holds device memory; `unit` is the llmgw unit that owns it, None when foreign (D3, D14)."""
 
     pid: int
     name: Optional[str] = None
@@ -299,8 +299,8 @@ class Engine:
 class ObservedUnit:
     """One llmgw unit on the node (D14). Digests: `unitfile.py` says what each covers.
 
-    `process_digest` and `text_digest` are what the file's header claims, `actual_text_digest` is computed from the file,
-    `running_digest` is the process digest that the running main process was started with (None: not running or unreadable).
+    `process_digest` and `text_digest` are what the header claims, `actual_text_digest` is computed from the file,
+    `running_digest` is what the running main process was started with (None: not running or unreadable).
     """
 
     name: str
@@ -375,7 +375,7 @@ class GatewayFacts:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """All that one node reports. A part that was not looked at or could not be read is None, with a finding that says why."""
+    """All that one node reports. A part that could not be read is None, with a finding that says why."""
 
     contract_version: int = CONTRACT_VERSION
     module_version: Optional[str] = None

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a unit file says about itself: the [X-Llmgw] section, and the two digests (R5).
 
-Private to llmgw. systemd ignores sections whose name starts with `X-` (systemd.unit(5)), so the unit carries its identity with it.
-The process digest covers what the engine is started with; only its change restarts. The text digest covers the whole file; its
-change alone rewrites the file in place. Modules and planner compute both here, so that they can never disagree.
+Private to llmgw. systemd ignores sections whose name starts with `X-` (systemd.unit(5)), so the unit carries its
+identity with it. The process digest covers what the engine is started with; only its change restarts. The text digest
+covers the whole file; its change alone rewrites the file in place. Modules and planner compute both here, so that they
+can never disagree.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple
 
 SECTION = "X-Llmgw"
 PREFIX = "llmgw-"
@@ -59,48 +60,43 @@ _KEYS = {
 _NUMBERS = ("rank", "members", "port", "memory_min_bytes")
 
 
-def unit_name(service, number, rank):
-    # type: (str, int, int) -> str
+def unit_name(service: str, number: int, rank: int) -> str:
     """The unit's file name: `llmgw-chat.0.0.service`."""
-    return "%s%s.%d.%d%s" % (PREFIX, service, number, rank, SUFFIX)
+    return f"{PREFIX}{service}.{number}.{rank}{SUFFIX}"
 
 
-def is_replica_unit(name):
-    # type: (str) -> bool
+def is_replica_unit(name: str) -> bool:
     """Whether a file name is that of a replica's unit (the gateway's own unit is not)."""
     return _NAME.match(name) is not None
 
 
-def digest(value):
-    # type: (Any) -> str
+def digest(value: Any) -> str:
     """`sha256:` and the hex digest of a JSON value in canonical form (sorted keys, no blanks, ASCII)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def text_digest(text):
-    # type: (str) -> str
+def text_digest(text: str) -> str:
     """The digest of a unit's text without its own TextDigest line."""
     return "sha256:" + hashlib.sha256(_TEXT_DIGEST.sub("", text).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def section(header):
-    # type: (Header) -> str
+def section(header: Header) -> str:
     """The [X-Llmgw] section of a header, with a trailing newline; keys that are None are left out."""
-    lines = ["[%s]" % SECTION]
+    lines = [f"[{SECTION}]"]
     for key, field in _KEYS.items():
         value = getattr(header, field)
         if value is None or value == ():
             continue
-        lines.append("%s=%s" % (key, " ".join(value) if field == "devices" else value))
+        text = " ".join(value) if field == "devices" else value
+        lines.append(f"{key}={text}")
     return "\n".join(lines) + "\n"
 
 
-def parse(text):
-    # type: (str) -> Header
+def parse(text: str) -> Header:
     """The header of a unit's text. Never raises: what is not there or makes no sense stays unknown."""
-    found = {}  # type: Dict[str, Any]
-    current = None
+    found: Dict[str, Any] = {}
+    current: Optional[str] = None
     for line in _lines(text):
         if line.startswith("[") and line.endswith("]"):
             current = line[1:-1]
@@ -112,23 +108,20 @@ def parse(text):
     return Header(**found)
 
 
-def _lines(text):
-    # type: (str) -> Iterable[str]
+def _lines(text: str) -> Iterable[str]:
     return (line.strip() for line in text.split("\n") if line.strip() and line.lstrip()[0] not in "#;")
 
 
-def _value(field, value):
-    # type: (str, str) -> Any
+def _value(field: str, value: str) -> Any:
     if field in _NUMBERS:
         return int(value) if value.isascii() and value.isdigit() else None
     if field == "devices":
-        return tuple(value.split())  # type: Tuple[str, ...]
+        return tuple(value.split())
     return value or None
 
 
-def environment_digest(environ):
-    # type: (bytes) -> Optional[str]
+def environment_digest(environ: bytes) -> Optional[str]:
     """The process digest in the bytes of /proc/PID/environ, or None."""
     wanted = DIGEST_VARIABLE.encode("ascii") + b"="
-    values = [item[len(wanted) :] for item in environ.split(b"\0") if item.startswith(wanted)]  # type: List[bytes]
+    values = [item[len(wanted) :] for item in environ.split(b"\0") if item.startswith(wanted)]
     return values[0].decode("ascii", "replace") if values else None

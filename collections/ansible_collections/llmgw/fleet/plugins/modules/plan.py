@@ -11,7 +11,8 @@ module: plan
 short_description: Compute the plan of the fleet on the controller
 version_added: 0.1.0
 description:
-  - Runs on the controller, once for a play. Reads catalog and facts cache, places every replica and returns the steps that close the difference.
+  - Runs on the controller, once for a play. Reads catalog and facts cache, places every replica and returns the steps
+    that close the difference.
   - The Python package C(llmgw) must be installed in the Python that runs Ansible.
 author:
   - llmgw contributors (@llmgw)

@@ -11,7 +11,7 @@ module: store_facts
 short_description: Keep the facts of every host of a play in the facts cache
 version_added: 0.1.0
 description:
-  - Runs on the controller, once for a play, after M(llmgw.fleet.node_facts) ran on every host with its answer registered.
+  - Runs on the controller, once for a play, after M(llmgw.fleet.node_facts) ran on every host and was registered.
   - A host that did not answer keeps its last facts and is remembered as unreachable.
 author:
   - llmgw contributors (@llmgw)
