@@ -14,7 +14,7 @@ from llmgw.apply.inputs import find_paths
 from llmgw.apply.runner import Run, run_playbook
 from llmgw.catalog.load import load_catalog
 from llmgw.cli import options
-from llmgw.cli.style import coloured
+from llmgw.cli.style import coloured, printable
 
 APPLY_FORMAT = 1
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -47,7 +47,7 @@ def apply(
     ansible = run_playbook(Run("llmgw.fleet.apply", paths, variables, check=check, diff=diff, limit=limit), show)
     status = exit_status(progress, ansible)
     for error in progress.errors:
-        print(error, file=sys.stderr)
+        print(printable(error), file=sys.stderr)
     if as_json:
         print(json.dumps({"format_version": APPLY_FORMAT, "status": status, **progress.document()}, indent=2))
     elif status == 0:

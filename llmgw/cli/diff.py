@@ -14,7 +14,7 @@ import typer
 from llmgw.apply.inputs import find_paths, read_inputs
 from llmgw.apply.unitdiff import unit_diffs
 from llmgw.cli import exits, options
-from llmgw.cli.style import coloured
+from llmgw.cli.style import coloured, printable
 from llmgw.decide import Options, decide
 
 DIFF_FORMAT = 1
@@ -36,7 +36,7 @@ def diff(
     """Show the difference of every unit between the nodes, as last seen, and the catalog."""
     inputs = read_inputs(find_paths(inventory, catalog, facts), time.time(), lost or ())
     for problem in inputs.problems:
-        print(problem, file=sys.stderr)
+        print(printable(problem), file=sys.stderr)
     found = unit_diffs(decide(inputs.catalog, inputs.fleet, Options(inputs=inputs.digests)), inputs.fleet)
     if as_json:
         print(json.dumps({"format_version": DIFF_FORMAT, "units": [asdict(one) for one in found]}, indent=2))

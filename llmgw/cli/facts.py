@@ -17,6 +17,7 @@ from llmgw.apply.inputs import find_paths
 from llmgw.apply.runner import Run, run_playbook
 from llmgw.cli import exits, options
 from llmgw.cli.facts_text import node_lines, table_lines
+from llmgw.cli.style import printable
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.inventory import read_inventory
@@ -48,7 +49,7 @@ def local(
     if as_json:
         print(json.dumps({"format_version": FACTS_FORMAT, **asdict(facts)}, indent=2, sort_keys=True))
     else:
-        print("\n".join(node_lines("this machine", facts)))
+        print(printable("\n".join(node_lines("this machine", facts))))
     return exits.OK
 
 
@@ -62,11 +63,11 @@ def refresh(
 
     def show(event: dict[str, object]) -> None:
         for line in progress.feed(event):
-            print(line, file=sys.stderr, flush=True)
+            print(printable(line), file=sys.stderr, flush=True)
 
     status = run_playbook(Run("llmgw.fleet.discover", paths, limit=limit), show)
     for error in progress.errors:
-        print(error, file=sys.stderr)
+        print(printable(error), file=sys.stderr)
     hosts = read_inventory(paths.inventory)
     print(f"{len(progress.answered)} of {len(hosts)} hosts answered; facts are in {paths.facts}")
     if status == exits.INTERRUPTED:
@@ -88,7 +89,7 @@ def show(
     stored = {host.name: store.load(paths.facts, host.name) for host in hosts}
     for one in stored.values():
         if one.error is not None:
-            print(one.error, file=sys.stderr)
+            print(printable(one.error), file=sys.stderr)
     if node is not None and node not in stored:
         raise LlmgwError(
             "unknown-host", f"the inventory has no host {node}", fix=f"it has {', '.join(sorted(stored)) or 'no host'}"
@@ -99,7 +100,7 @@ def show(
         print(json.dumps({"format_version": FACTS_FORMAT, "nodes": document}, indent=2, sort_keys=True))
     elif node is not None:
         known = stored[node].facts
-        print("\n".join(node_lines(node, known) if known else [f"{node}: no facts stored"]))
+        print(printable("\n".join(node_lines(node, known) if known else [f"{node}: no facts stored"])))
     else:
-        print("\n".join(table_lines(build_snapshot(hosts, stored, View(time.time())))))
+        print(printable("\n".join(table_lines(build_snapshot(hosts, stored, View(time.time()))))))
     return exits.OK

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from llmgw.cli import exits, options
+from llmgw.cli.style import printable
 from llmgw.errors import LlmgwError, LlmgwErrors
 
 if TYPE_CHECKING:
@@ -115,4 +116,4 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _say(error: LlmgwError) -> None:
-    print(f"llmgw: {error}" if error.where is None else str(error), file=sys.stderr)
+    print(printable(f"llmgw: {error}" if error.where is None else error), file=sys.stderr)

@@ -12,7 +12,7 @@ import typer
 
 from llmgw.apply.inputs import find_paths, read_inputs
 from llmgw.cli import exits, options
-from llmgw.cli.style import coloured
+from llmgw.cli.style import coloured, printable
 from llmgw.decide import Options, decide
 from llmgw.plan.codec import plan_document
 from llmgw.plan.text import plan_lines, wave_lines
@@ -41,7 +41,7 @@ def plan(
     """Show what an apply would change and why. Uses stored facts: `llmgw facts refresh` renews them."""
     inputs = read_inputs(find_paths(inventory, catalog, facts), time.time(), lost or ())
     for problem in inputs.problems:
-        print(problem, file=sys.stderr)
+        print(printable(problem), file=sys.stderr)
     decision = decide(inputs.catalog, inputs.fleet, Options(allow_mass_loss=allow_mass_loss, inputs=inputs.digests))
     if as_json:
         print(json.dumps(plan_document(decision.plan), indent=2))

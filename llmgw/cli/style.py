@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Colour for lines that begin with a plan symbol; none where the output is no terminal or NO_COLOR is set."""
+"""Lines as a terminal may see them: coloured where they begin with a plan symbol, and with nothing in them but text."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import TextIO
 
 _COLOURS = {"+": "32", "~": "33", "^": "33", "=": "36", ">": "34", "-": "31", "!": "31;1", "@": "36"}
+_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but tab and line feed, what reverses the order of writing, and halves of characters."""
 
 
 def coloured(lines: Iterable[str], stream: TextIO) -> list[str]:
-    """The lines, coloured by their first character where the stream shows colour."""
+    """The lines, printable, coloured by their first character where the stream shows colour; none with NO_COLOR."""
     wanted = stream.isatty() and not os.environ.get("NO_COLOR")
-    return [f"\033[{_COLOURS[line[0]]}m{line}\033[0m" if wanted and line[:1] in _COLOURS else line for line in lines]
+    texts = map(printable, lines)
+    return [f"\033[{_COLOURS[text[0]]}m{text}\033[0m" if wanted and text[:1] in _COLOURS else text for text in texts]
+
+
+def printable(text: object) -> str:
+    """The text with escapes in place of what is no text: an engine's log or a node's facts must not steer a terminal."""
+    return _NO_TEXT.sub(lambda found: f"\\u{ord(found.group()):04x}", str(text))

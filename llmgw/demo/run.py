@@ -92,6 +92,7 @@ def _variables(demo: Demo, model: Path) -> dict[str, object]:
         "llmgw_engine_user": "root",
         "llmgw_engine_commands": {"llama.cpp": [sys.executable, str(collections_root() / LAUNCHER)]},
         "llmgw_model_dirs": [str(model.parent)],
+        "llmgw_gateway_user": "root",
         "llmgw_gateway_command": [sys.executable, "-m", "llmgw"],
         "llmgw_gateway_listen": f"127.0.0.1:{demo.port}",
         "llmgw_gateway_admin_listen": f"127.0.0.1:{demo.admin_port}",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.nodekit import contract
 
 _WORKING = ("active", "activating", "reloading")
+_NUMBER = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def instances_of(fleet: FleetSnapshot) -> tuple[Instance, ...]:
 def _of_node(node: Node) -> Iterable[Instance]:
     for unit in (node.facts.units or ()) if node.facts else ():
         service, _, number = (unit.replica or "").rpartition("/")
-        if service and number.isdigit() and unit.rank in (0, None):
+        if service and _NUMBER.fullmatch(number) and unit.rank in (0, None):
             yield Instance(ReplicaId(unit.replica or ""), service, int(number), node, unit)
 
 

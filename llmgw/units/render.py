@@ -124,7 +124,7 @@ def _body(assignment: Assignment, node: Node, launch: Launch, process: Digest, n
         f"RestartSec={RESTART_S}",
         "LimitNOFILE=65536",
         *_output(node, name),
-        *(_HARDENING if system else ()),
+        *(_hardening(launch) if system else ()),
         "",
         "[Install]",
         "WantedBy=multi-user.target" if system else "WantedBy=default.target",
@@ -132,6 +132,12 @@ def _body(assignment: Assignment, node: Node, launch: Launch, process: Digest, n
         "",
     ]
     return "\n".join(lines)
+
+
+def _hardening(launch: Launch) -> tuple[str, ...]:
+    """The sandbox of a system unit. One whose command names a file below /tmp could not start with a /tmp of its own."""
+    below_tmp = any(argument.startswith(("/tmp/", "/var/tmp/")) for argument in launch.argv)  # noqa: S108 - not our file
+    return tuple(line for line in _HARDENING if not (below_tmp and line == "PrivateTmp=yes"))
 
 
 def _output(node: Node, name: UnitName) -> list[str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 _READABLE = 0o644
+_MOST_DIGITS = 18
 
 
 class Record(NamedTuple):
@@ -104,4 +105,4 @@ def default_directory(scope: str, host: Host) -> str:
 
 def _number(text: str | None) -> int | None:
     stripped = (text or "").strip()
-    return int(stripped) if stripped.isascii() and stripped.isdigit() else None
+    return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) <= _MOST_DIGITS else None

@@ -19,6 +19,7 @@ PREFIX = "llmgw-"
 SUFFIX = ".service"
 DIGEST_VARIABLE = "LLMGW_PROCESS_DIGEST"
 _NAME = re.compile(r"^llmgw-(?P<service>[a-z0-9][a-z0-9-]*)\.(?P<number>[0-9]+)\.(?P<rank>[0-9]+)\.service$")
+_MOST_DIGITS = 18  # what a unit says may be anything, and Python refuses numbers of thousands of digits
 _TEXT_DIGEST = re.compile(r"^TextDigest=.*\n", re.MULTILINE)
 
 
@@ -114,7 +115,7 @@ def _lines(text: str) -> Iterable[str]:
 
 def _value(field: str, value: str) -> Any:
     if field in _NUMBERS:
-        return int(value) if value.isascii() and value.isdigit() else None
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS else None
     if field == "devices":
         return tuple(value.split())
     return value or None
