@@ -135,7 +135,7 @@ def _body(assignment: Assignment, node: Node, launch: Launch, process: Digest, n
 
 
 def _hardening(launch: Launch) -> tuple[str, ...]:
-    """The sandbox of a system unit. One whose command names a file below /tmp could not start with a /tmp of its own."""
+    """The sandbox of a system unit; a command that names a file below /tmp could not start with a /tmp of its own."""
     below_tmp = any(argument.startswith(("/tmp/", "/var/tmp/")) for argument in launch.argv)  # noqa: S108 - not our file
     return tuple(line for line in _HARDENING if not (below_tmp and line == "PrivateTmp=yes"))
 

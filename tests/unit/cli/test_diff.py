@@ -3,7 +3,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
+import pytest
+
+from llmgw.fleet import store
+from llmgw.nodekit import contract
 from tests.support.fleet_directory import CATALOG, Called, FleetDirectory
 
 Call = Callable[..., Called]
@@ -43,3 +48,29 @@ def test_a_declared_loss_counts_here_too(directory: FleetDirectory, llmgw: Call)
     directory.applied()
     document = json.loads(llmgw("diff", "-i", directory.path, "--json", "--lost", "n1").out)
     assert [(one["node"], one["unit"]) for one in document["units"]] == [("n2", "llmgw-chat.0.0.service")]
+
+
+def test_what_a_node_says_cannot_steer_the_terminal(directory: FleetDirectory, llmgw: Call) -> None:
+    directory.applied()
+    known = store.load(directory.facts, "n1").facts
+    assert known is not None
+    assert known.units
+    evil = replace(known.units[0], text="\x1b[2J\x9b1m\r\u202e\ud800", edited=True, active_state="failed", result="\x07")
+    finding = contract.Finding("evil", "warn", "\x1b]0;owned\x07", remedy="\ud800", subject=None)
+    directory.store("n1", replace(known, units=(evil, *known.units[1:]), findings=(finding,)))
+    for command in (("diff",), ("plan", "--all"), ("facts", "show"), ("facts", "show", "n1")):
+        called = llmgw(*command, "-i", directory.path)
+        assert called.status in {0, 3}, called.err
+        assert not any(character < " " and character != "\n" for character in called.out + called.err)
+    assert "-\\u001b[2J\\u009b1m" in llmgw("diff", "-i", directory.path).out
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "9" * 5000, "\u0663", "-1"])
+def test_a_replica_without_a_number_is_no_replica(directory: FleetDirectory, llmgw: Call, number: str) -> None:
+    directory.applied()
+    known = store.load(directory.facts, "n1").facts
+    assert known is not None
+    assert known.units
+    evil = replace(known.units[0], name="llmgw-evil.0.0.service", replica=f"evil/{number}")
+    directory.store("n1", replace(known, units=(*known.units, evil)))
+    assert llmgw("diff", "-i", directory.path) == Called(0, "No unit differs.\n", "")

@@ -115,3 +115,9 @@ def test_an_endpoint_that_the_gateway_cannot_reach_is_named_with_its_state() -> 
 def test_no_gateway_has_nothing_to_see_and_a_mute_one_is_an_obstacle() -> None:
     assert wait_ready(Gateway(REFUSED), "chat/0").complete is True
     assert wait_ready(Gateway(TIMEOUT), "chat/0", timeout_s=0.2).complete is False
+
+
+def test_a_gateway_that_goes_by_newer_routes_without_what_was_started_is_not_waited_for() -> None:
+    seen = wait_ready(Gateway(sees(8, other_0="ready")), "chat/0", timeout_s=60)
+    assert (seen.complete, seen.detail) == (False, "chat/0 is unknown")
+    assert seen.waited_s < 5

@@ -142,3 +142,9 @@ def test_readiness_is_asked_only_of_an_active_unit_with_a_port() -> None:
     units = look(Node(files, {NAME: RUNNING, "llmgw-chat.1.0.service": dead}), probe)
     assert asked == [(18000, "chat")]
     assert [unit.ready for unit in units.values()] == [True, False]
+
+
+def test_a_number_that_nobody_can_mean_is_unknown_and_breaks_nothing() -> None:
+    unit = "[X-Llmgw]\nReplica=chat/0\nPort=" + "9" * 5000 + "\n"
+    seen = look(Node({f"{UNITS}/{NAME}": unit, "/var/lib/llmgw/generation": "9" * 5000}, {NAME: RUNNING}))[NAME]
+    assert (seen.replica, seen.port) == ("chat/0", None)

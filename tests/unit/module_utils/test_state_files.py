@@ -72,3 +72,7 @@ def test_each_scope_has_its_own_default_directory(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     assert default_directory("system", FakeHost()) == "/var/lib/llmgw"
     assert default_directory("user", FakeHost()) == "/home/ops/.local/state/llmgw"
+
+
+def test_a_generation_that_is_no_number_of_a_sane_length_is_unknown() -> None:
+    assert StateFiles(FakeHost({"/s/generation": "9" * 5000}), "/s").generation() is None

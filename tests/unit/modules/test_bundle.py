@@ -75,6 +75,19 @@ def test_an_older_generation_is_refused_unless_forced(publish: Publish, tmp_path
     assert published(tmp_path)["generation"] == 7
 
 
+def test_other_routes_of_the_same_generation_are_those_of_another_controller_and_refused(
+    publish: Publish, tmp_path: Path
+) -> None:
+    publish(8)
+    for check in (True, False):
+        refused = publish(8, "sha256:b", check=check)
+        assert refused["failed"] is True
+        assert "of the same generation 8 with other routes" in refused["msg"]
+    assert published(tmp_path)["routes_digest"] == "sha256:a"
+    assert publish(8)["changed"] is False
+    assert publish(8, "sha256:b", force=True)["changed"] is True
+
+
 def test_a_bundle_that_is_not_what_is_stated_beside_it_is_refused(publish: Publish, tmp_path: Path) -> None:
     assert "not those stated" in publish(3, content=content(4, "sha256:a"))["msg"]
     assert publish(3, content="[]")["failed"] is True
@@ -95,9 +108,12 @@ class Admin(http.server.BaseHTTPRequestHandler):
 
     in_flight = 2
     authorization: str | None = None
+    when_asked: Callable[[], object] | None = None
 
     def do_GET(self) -> None:
         type(self).authorization = self.headers.get("Authorization")
+        if type(self).when_asked is not None:
+            type(self).when_asked()
         endpoints = [{"id": "chat/0@n1", "in_flight": max(0, type(self).in_flight)}, {"id": "x/0@n1", "in_flight": 9}]
         type(self).in_flight -= 1
         body = json.dumps({"format_version": 1, "generation": 3, "endpoints": endpoints}).encode()
@@ -112,7 +128,7 @@ class Admin(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def admin_url() -> Iterator[str]:
-    Admin.in_flight, Admin.authorization = 2, None
+    Admin.in_flight, Admin.authorization, Admin.when_asked = 2, None, None
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Admin) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -141,3 +157,14 @@ def test_a_drain_that_takes_too_long_is_said_and_is_no_failure(publish: Publish,
 def test_where_no_gateway_runs_nothing_is_waited_for(publish: Publish) -> None:
     answer = publish(3, admin_url="http://127.0.0.1:1", drain=["chat/0@n1"])
     assert (answer["drained"], answer["detail"]) == (True, "no gateway runs there")
+
+
+def test_a_run_that_is_overtaken_while_it_waits_fails_before_the_plan_goes_on(
+    publish: Publish, tmp_path: Path, admin_url: str
+) -> None:
+    path = tmp_path / "state" / "bundle.json"
+    Admin.when_asked = staticmethod(lambda: path.write_text(content(4, "sha256:other")))
+    for waiting in ({"drain": ["chat/0@n1"]}, {"ready": ["new/0@n1"], "ready_timeout_s": 1}):
+        refused = publish(3, admin_url=admin_url, force=True, **waiting)
+        assert refused["failed"] is True
+        assert "another controller is ahead" in refused["msg"]

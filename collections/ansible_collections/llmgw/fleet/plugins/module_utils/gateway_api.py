@@ -144,6 +144,7 @@ def wait_ready(
 ) -> Seen:
     """Waits until the gateway goes by this generation and its probes find every endpoint ready, or the time is over.
 
+    A gateway that goes by newer routes without them is not waited for: another controller has published.
     Where no gateway runs there is nobody to see them, which is no obstacle.
     """
     began = time.monotonic()
@@ -154,7 +155,8 @@ def wait_ready(
         waited = time.monotonic() - began
         if missing is None:
             return Seen(complete=True, detail=reading.trouble or "ready", waited_s=waited)
-        if waited + delay > timeout_s:
+        overtaken = reading.generation is not None and reading.generation > generation
+        if overtaken or waited + delay > timeout_s:
             return Seen(complete=False, detail=missing, waited_s=waited)
         time.sleep(delay)
         delay = min(_LAST_DELAY_S, delay * _BACK_OFF)

@@ -35,7 +35,8 @@ options:
     type: json
     required: true
   generation:
-    description: Generation of the bundle. A host that has a newer one refuses.
+    description:
+      - Generation of the bundle. A host that has a newer one refuses, and so does one that has other routes of this one.
     type: int
     required: true
   routes_digest:
@@ -155,15 +156,37 @@ def publish(module: AnsibleModule, host: Host) -> bool:
     if (new.generation, new.routes_digest) != (generation, digest):
         module.fail_json(msg="The new bundle's generation or routes are not those stated beside it.", changed=False)
     now = read(module, host.read(path, _BUNDLE_LIMIT))
-    if not module.params["force"] and now.generation is not None and now.generation > generation:
-        module.fail_json(
-            msg=f"{path} is of generation {now.generation}, the new bundle of generation {generation}: "
-            "another controller is ahead. Nothing was touched. Plan again and apply that.",
-            changed=False,
-        )
+    why = None if module.params["force"] else ahead(now, generation, digest)
+    if why is not None:
+        module.fail_json(msg=f"{path} {why}. Nothing was touched. Plan again and apply that.", changed=False)
     if not module.check_mode:
         atomic.write(path, content + b"\n", _BUNDLE_MODE, group_of_directory=True)
     return bool(now.routes_digest != digest)
+
+
+def ahead(now: PublishedBundle, generation: int, digest: str) -> str | None:
+    """What shows that another controller has published; None when nothing does.
+
+    A generation names one set of routes: two controllers that planned at the same time give it to two of them.
+    """
+    if now.generation is None or now.generation < generation:
+        return None
+    if now.generation > generation:
+        return f"is of generation {now.generation}, the new bundle of generation {generation}: another controller is ahead"
+    if now.routes_digest != digest:
+        return f"is of the same generation {generation} with other routes: another controller was quicker"
+    return None
+
+
+def refuse_overtaken(module: AnsibleModule, host: Host, *, changed: bool) -> None:
+    """Fails the module when another controller published while this one waited: what comes next was planned against
+    these routes, and the gateway no longer goes by them.
+    """
+    path = module.params["path"]
+    now = read(module, host.read(path, _BUNDLE_LIMIT))
+    why = None if module.check_mode else ahead(now, module.params["generation"], module.params["routes_digest"])
+    if why is not None:
+        module.fail_json(msg=f"While this waited, {path} was replaced: it {why}. Plan again and apply that.", changed=changed)
 
 
 def read(module: AnsibleModule, content: bytes | None) -> PublishedBundle:
@@ -214,6 +237,7 @@ def await_ready(module: AnsibleModule, host: Host, *, changed: bool) -> None:
         timeout_s=module.params["ready_timeout_s"],
     )
     if not seen.complete:
+        refuse_overtaken(module, host, changed=changed)
         module.fail_json(
             msg="The gateway does not see what was started answer, "
             f"{seen.waited_s:.0f} s after its routes were published: {seen.detail}. "
@@ -241,7 +265,9 @@ def main() -> None:
             with host_lock.hold(f"{path}.lock", _LOCK_WAIT_S):
                 changed = publish(module, host)
         await_ready(module, host, changed=changed)
-        module.exit_json(changed=changed, generation=module.params["generation"], **drain(module, host))
+        ended = drain(module, host)
+        refuse_overtaken(module, host, changed=changed)
+        module.exit_json(changed=changed, generation=module.params["generation"], **ended)
     except (host_lock.LockHeldError, OSError) as error:
         module.fail_json(msg=str(error))
 
