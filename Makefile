@@ -18,7 +18,7 @@ ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.v
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
 endif
 
-.PHONY: again help demo test test-fast lint dist clean
+.PHONY: again help demo test test-fast lint dist bench-gateway clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,11 @@ lint-files: .venv/lint.stamp
 dist: .venv/test.stamp ## the wheel, and the collection for Ansible Galaxy, in dist/
 	@$(bin)/python -m hatchling build -t wheel
 	@$(bin)/ansible-galaxy collection build --force --output-path dist $(collection)
+
+# --- measurements -----------------------------------------------------------------------------------------------------
+
+bench-gateway: .venv/test.stamp ## CPU per request and per streamed chunk of the gateway, beside plainer servers in one run
+	@$(bin)/python -m tests.bench.gateway $(ARGS)
 
 clean: ## removes what the targets made in this folder
 	@rm -rf .venv .cache dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 try:
-    from ansible_collections.llmgw.fleet.plugins.module_utils import contract, unitchange, unitfile
+    from ansible_collections.llmgw.fleet.plugins.module_utils import contract, readiness, unitchange, unitfile
 except ImportError as error:
     import ansible_collections
 
@@ -17,7 +17,7 @@ except ImportError as error:
     )
     raise ImportError(_MESSAGE) from error
 
-__all__ = ["contract", "unitchange", "unitfile"]
+__all__ = ["contract", "readiness", "unitchange", "unitfile"]
 
 
 def version() -> str:
@@ -33,4 +33,4 @@ def collect_here(*, scope: str, model_dirs: list[str] | None) -> contract.NodeFa
     # Imported here: nothing else of llmgw needs the probes.
     from ansible_collections.llmgw.fleet.plugins.module_utils import host, node  # noqa: PLC0415
 
-    return node.collect(host.Host(), node.Options(scope=scope, model_dirs=model_dirs))
+    return node.collect(host.Host(), node.Options(scope=scope, model_dirs=model_dirs, module_version=version()))

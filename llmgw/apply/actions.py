@@ -7,7 +7,7 @@ Arguments and answers are plain JSON values, so that the plugins stay a few line
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from llmgw.fleet import store
 from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import VARIABLES, Host, relevant
 from llmgw.model.plan import Publish
+from llmgw.nodekit import version
 from llmgw.plan.text import plan_lines, summary_line
 from llmgw.routes.now import routes_now
 
@@ -61,7 +62,8 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
             missing[host] = reason
         else:
             try:
-                store.save(directory, host, parse_facts(document))
+                # Nodes run the modules of this very collection, and nothing on a node knows its version.
+                store.save(directory, host, replace(parse_facts(document), module_version=version()))
             except LlmgwError as error:
                 missing[host] = str(error)
             else:

@@ -6,27 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from llmgw.model.ids import Digest, NodeName, ReplicaId, UnitName
+from llmgw.nodekit import readiness
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """The two questions of R7 as data, for the module, the apply and the gateway alike.
-
-    `kind` is `http` for a leader; `unit` for members that have no readiness of their own.
-    """
-
-    kind: str
-    address: str | None = None
-    port: int | None = None
-    health_path: str = "/health"
-    models_path: str = "/v1/models"
-    expect_model: str | None = None
-    start_timeout_s: int = 60
-    ready_timeout_s: int = 600
-    listens_while_loading: bool = False
-    """The port opens before the weights are loaded, so that a port still closed after `start_timeout_s` is a
-    failure.
-    """
+Readiness = readiness.Readiness
+"""The two questions of R7 as data, for the module, the apply and the gateway alike: the nodes' own class."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def test_a_changed_argument_restarts_only_the_units_of_its_service(site: Site) -
 
 
 def test_requests_go_on_while_replicas_are_replaced(site: Site) -> None:
-    site.catalog(slow=1, fast=3)
+    site.catalog(slow=1, fast=2)
     site.apply()
     stop = threading.Event()
     answered: list[int] = []
@@ -121,7 +121,7 @@ def test_requests_go_on_while_replicas_are_replaced(site: Site) -> None:
     for one in askers:
         one.start()
     try:
-        site.catalog(slow=1, fast=3, fast_args='--ttft-ms, "9"')
+        site.catalog(slow=1, fast=2, fast_args='--ttft-ms, "9"')
         site.apply()
     finally:
         stop.set()
@@ -132,9 +132,9 @@ def test_requests_go_on_while_replicas_are_replaced(site: Site) -> None:
 
 
 def test_check_mode_predicts_exactly_what_apply_then_does(site: Site) -> None:
-    site.catalog(fast=3, slow=1)
+    site.catalog(fast=2, slow=1)
     site.apply()
-    site.catalog(fast=2, slow=2, fast_args='--ttft-ms, "11"')
+    site.catalog(fast=1, slow=2, fast_args='--ttft-ms, "11"')
     output = site.playbook("apply", "--check", "--diff")
     assert "+ExecStart=" in output
     predicted = recap(output)

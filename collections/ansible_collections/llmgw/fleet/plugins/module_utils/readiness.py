@@ -48,7 +48,12 @@ _SETUP_WORDS = {
 
 @dataclass(frozen=True)
 class Readiness:
-    """How to tell that a unit is ready. `kind`: `http` asks the engine, `unit` trusts systemd alone."""
+    """How to tell that a unit is ready (R7). `kind`: `http` asks the engine, `unit` trusts systemd alone: members of a
+    replica that have no readiness of their own.
+
+    `listens_while_loading`: the port opens before the weights are loaded, so that one still closed after
+    `start_timeout_s` is a failure.
+    """
 
     kind: str
     address: str | None = None
