@@ -15,7 +15,7 @@ from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.hosts import Host
 from llmgw.model.node import NodeState
-from llmgw.nodekit import contract
+from llmgw.nodekit import contract, version
 from llmgw.routes.codec import load_bundle
 from tests.support.fleets import catalog, facts, fleet, node, service
 from tests.support.world import World
@@ -43,7 +43,7 @@ def discovered(known: contract.NodeFacts) -> dict[str, Any]:
 def test_facts_are_kept_of_every_host_that_told_them(tmp_path: Path) -> None:
     answers = {"n2": discovered(facts("n2")), "n1": discovered(facts("n1", gpus=1))}
     assert actions.keep_facts(tmp_path, answers, NOW) == {"stored": ["n1", "n2"], "missing": {}}
-    assert store.load(tmp_path, "n1").facts == facts("n1", gpus=1)
+    assert store.load(tmp_path, "n1").facts == facts("n1", gpus=1, module_version=version())
 
 
 @pytest.mark.parametrize(
