@@ -54,7 +54,8 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
     missing: dict[str, str] = {}
     for host, answer in sorted(discovered.items()):
         reason = str(answer.get("msg") or "discovery failed without a message")
-        document = (answer.get("ansible_facts") or {}).get("llmgw")
+        said = answer.get("ansible_facts")
+        document = said.get("llmgw") if isinstance(said, dict) else None
         if answer.get("unreachable"):
             store.mark_unreachable(directory, host, now, reason)
             missing[host] = reason

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -17,6 +18,8 @@ _UNITS = "llmgw.fleet.replica_units"
 _BUNDLE = "llmgw.fleet.bundle"
 _FACTS = "llmgw.fleet.node_facts"
 _LOG_LINES_SHOWN = 15
+_LAST_WORDS = 12
+_SAID = ("verbose", "warning", "error")
 
 
 @dataclass(slots=True)
@@ -29,6 +32,8 @@ class Progress:
     answered: set[str] = field(default_factory=set)
     """Hosts whose discovery answered."""
     errors: list[str] = field(default_factory=list)
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_WORDS))
+    """The last lines that Ansible printed and that belong to no host: why it did not even begin."""
 
     def feed(self, event: Mapping[str, Any], *, diff: bool = False) -> list[str]:
         """The lines that one event is worth (with `diff` those of file differences too); most are worth none."""
@@ -43,6 +48,8 @@ class Progress:
         data = event.get("event_data") or {}
         kind = event.get("event")
         action = data.get("resolved_action") or data.get("task_action")
+        if kind in _SAID:
+            self.said.extend(line for line in str(event.get("stdout") or "").splitlines() if line.strip())
         if kind == _OK:
             return list(self._answered(str(data.get("host")), action, data.get("res") or {}))
         if kind in _FAILED:
@@ -128,6 +135,14 @@ def first_line(text: Any) -> str:
     """The first line of what Ansible said, for a one-line report."""
     lines = str(text or "no reason given").strip().splitlines()
     return lines[0] if lines else "no reason given"
+
+
+def unexplained(progress: Progress, ansible_status: int) -> list[str]:
+    """What to tell of a run that failed although no host and no step said why: Ansible's own last words."""
+    if ansible_status in (0, INTERRUPTED) or progress.errors or progress.failed_steps:
+        return []
+    end = f"Ansible ended with status {ansible_status} before it was through. What was begun, the next apply sees."
+    return [*progress.said, end]
 
 
 def exit_status(progress: Progress, ansible_status: int) -> int:

@@ -99,6 +99,7 @@ def _environment() -> dict[str, str]:
     paths = [str(collections_root()), *filter(None, [os.environ.get("ANSIBLE_COLLECTIONS_PATH")])]
     environment = {
         "ANSIBLE_COLLECTIONS_PATH": ":".join(paths),
+        "ANSIBLE_NOCOLOR": "true",  # what it prints is shown by us, if at all
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
     }
     if "ANSIBLE_CONFIG" not in os.environ and not Path("ansible.cfg").exists():

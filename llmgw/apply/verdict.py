@@ -14,7 +14,7 @@ from typing import Any
 def judge(step: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What became of a step: `{"failed_hosts": {host: why}, "failure": [sentences], "lines": [one a unit]}`.
 
-    A host without an answer has failed.
+    A host without an answer has failed. `overtaken` tells whether a gateway goes by what another controller published.
     """
     failed: dict[str, str] = {}
     lines: list[str] = []
@@ -23,7 +23,8 @@ def judge(step: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> 
         if answer is None or answer.get("unreachable") or answer.get("failed"):
             failed[host] = str((answer or {}).get("msg") or "no answer")
         lines += [_unit_line(host, unit) for unit in (answer or {}).get("units") or ()]
-    return {"failed_hosts": failed, "failure": _failure(step, failed), "lines": lines}
+    overtaken = any(answer.get("overtaken") is True for answer in results.values())
+    return {"failed_hosts": failed, "failure": _failure(step, failed), "lines": lines, "overtaken": overtaken}
 
 
 def _failure(step: Mapping[str, Any], failed: Mapping[str, str]) -> list[str]:

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from llmgw.apply.events import Progress, exit_status
+from llmgw.apply.events import Progress, exit_status, unexplained
 from llmgw.apply.inputs import find_paths
 from llmgw.apply.runner import Run, run_playbook
 from llmgw.catalog.load import load_catalog
-from llmgw.cli import options
+from llmgw.cli import exits, options
 from llmgw.cli.style import coloured, printable
 
 APPLY_FORMAT = 1
@@ -46,10 +46,13 @@ def apply(
     variables = {"llmgw_lost_nodes": lost or [], "llmgw_allow_mass_loss": allow_mass_loss}
     ansible = run_playbook(Run("llmgw.fleet.apply", paths, variables, check=check, diff=diff, limit=limit), show)
     status = exit_status(progress, ansible)
+    progress.errors += unexplained(progress, ansible)
     for error in progress.errors:
         print(printable(error), file=sys.stderr)
     if as_json:
         print(json.dumps({"format_version": APPLY_FORMAT, "status": status, **progress.document()}, indent=2))
+    elif status == exits.INTERRUPTED:
+        print("llmgw: interrupted; what was begun, the next apply sees and finishes", file=sys.stderr)
     elif status == 0:
         would = " would be" if check else ""
         print(f"Done: {len(progress.changed)} things{would} changed.")

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from llmgw.apply.events import Progress
+from llmgw.apply.events import Progress, unexplained
 from llmgw.apply.inputs import find_paths
 from llmgw.apply.runner import Run, run_playbook
 from llmgw.cli import exits, options
@@ -66,7 +66,7 @@ def refresh(
             print(printable(line), file=sys.stderr, flush=True)
 
     status = run_playbook(Run("llmgw.fleet.discover", paths, limit=limit), show)
-    for error in progress.errors:
+    for error in (*progress.errors, *unexplained(progress, status)):
         print(printable(error), file=sys.stderr)
     hosts = read_inventory(paths.inventory)
     print(f"{len(progress.answered)} of {len(hosts)} hosts answered; facts are in {paths.facts}")

@@ -112,6 +112,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return exits.ERROR
+    except OSError as error:
+        print(printable(f"llmgw: {error}"), file=sys.stderr)
+        return exits.ERROR
     return status if isinstance(status, int) else exits.OK
 
 

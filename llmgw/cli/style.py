@@ -13,13 +13,13 @@ _NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 """Control characters but tab and line feed, what reverses the order of writing, and halves of characters."""
 
 
-def coloured(lines: Iterable[str], stream: TextIO) -> list[str]:
+def coloured(lines: Iterable[str], stream: TextIO | None) -> list[str]:
     """The lines, printable, coloured by their first character where the stream shows colour; none with NO_COLOR."""
-    wanted = stream.isatty() and not os.environ.get("NO_COLOR")
+    wanted = stream is not None and stream.isatty() and not os.environ.get("NO_COLOR")
     texts = map(printable, lines)
     return [f"\033[{_COLOURS[text[0]]}m{text}\033[0m" if wanted and text[:1] in _COLOURS else text for text in texts]
 
 
 def printable(text: object) -> str:
-    """The text with escapes in place of what is no text: an engine's log or a node's facts must not steer a terminal."""
+    """The text with escapes for all that is no text: an engine's log or a node's facts must not steer a terminal."""
     return _NO_TEXT.sub(lambda found: f"\\u{ord(found.group()):04x}", str(text))

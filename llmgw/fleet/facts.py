@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -23,8 +24,23 @@ def parse_facts(document: Any) -> contract.NodeFacts:
     if not isinstance(document, dict) or "contract_version" not in document:
         raise LlmgwError("facts-broken", "this is JSON, but no facts of a node: it has no contract_version", fix=_FIX)
     try:
-        return _FACTS.validate_python(document)
+        return _FACTS.validate_python(_as_text(document))
+    except RecursionError as error:
+        raise LlmgwError("facts-broken", "the facts are nested too deep", fix=_FIX) from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the top"
         raise LlmgwError("facts-broken", f"the facts are wrong at {place}: {first['msg']}", fix=_FIX) from error
+
+
+def _as_text(document: dict[str, Any]) -> Any:
+    """The document with `?` for halves of characters, which JSON can write and no file, terminal or bundle can hold.
+
+    A node may name files in any bytes; that must not cost the fleet a plan.
+    """
+    text = json.dumps(document, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-8", "replace"))
+    return document

@@ -98,6 +98,8 @@ def _link_over(source: Path, target: Path) -> None:
 
 def _read(path: Path) -> contract.NodeFacts | None:
     try:
+        if not path.is_file() and path.exists():
+            raise LlmgwError("facts-broken", "this is no regular file", where=str(path), fix=_FIX)
         data = path.read_bytes()
     except FileNotFoundError:
         return None

@@ -105,6 +105,7 @@ NO_BUNDLE = Refusal(
     retry_after_s=LOADING_RETRY_S,
 )
 UNREADABLE = Refusal(400, "invalid_request", "This is not a valid HTTP/1.1 request.", close=True)
+HEAD_TOO_LARGE = Refusal(431, "headers_too_large", "The request's headers are too large.", close=True)
 NOT_FOUND = Refusal(404, "not_found", "This gateway does not serve this path.")
 NO_KEY = Refusal(401, "missing_api_key", "You did not provide an API key: send it as `Authorization: Bearer KEY`.")
 WRONG_KEY = Refusal(401, "invalid_api_key", "The API key is not known to this gateway.")

@@ -50,7 +50,11 @@ class BundleFile:
         """Looks for changes until cancelled."""
         while True:
             await asyncio.sleep(POLL_S)
-            await self.look()
+            try:
+                await self.look()
+            except Exception:  # what one bundle breaks must not keep the next one out
+                self._failed(f"{self.path}: a bundle could not be put in force")
+                log.exception("following the bundle goes on")
 
     async def look(self) -> None:
         """Takes the bundle in when the file is not what it was."""
@@ -61,12 +65,12 @@ class BundleFile:
             return
         if stamp == self._seen:
             return
+        self._seen = stamp
         try:
             bundle, self._seen = await asyncio.to_thread(_read, self.path)
         except OSError as error:
             self._missing(error)
         except LlmgwError as error:
-            self._seen = stamp
             self._failed(str(error))
         else:
             self._take(bundle)

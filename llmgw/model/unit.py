@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from llmgw.model.ids import Digest, NodeName, ReplicaId, UnitName
 from llmgw.nodekit import readiness
 
-
 Readiness = readiness.Readiness
 """The two questions of R7 as data, for the module, the apply and the gateway alike: the nodes' own class."""
 

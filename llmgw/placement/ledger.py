@@ -17,7 +17,9 @@ class Ledger:
         self.node = node
         self._ports = port_range
         self._used_devices: set[DeviceId] = set()
-        self._used_ports: set[int] = set()
+        system = node.facts.system if node.facts else None
+        self._used_ports: set[int] = set(system.listening_ports or ()) if system else set()
+        self._free: dict[str, tuple[Device, ...]] = {}  # asked for every replica on every node, changed by few of them
         self._memory_bytes = 0
         self.replicas: dict[str, int] = {}
         """Number of replicas here, by service."""
@@ -29,9 +31,11 @@ class Ledger:
 
     def free_devices(self, device_class: str) -> tuple[Device, ...]:
         """Devices of a class that nothing uses, blocks or holds memory on, in placement order."""
-        return tuple(
-            device for device in self.node.devices or () if device.device_class == device_class and self._usable(device)
-        )
+        free = self._free.get(device_class)
+        if free is None:
+            found = (device for device in self.node.devices or () if device.device_class == device_class)
+            free = self._free[device_class] = tuple(filter(self._usable, found))
+        return free
 
     def _usable(self, device: Device) -> bool:
         return device.uuid not in self._used_devices and not device.blocked_by and not device.kept_away_by
@@ -43,12 +47,8 @@ class Ledger:
 
     def free_port(self) -> int | None:
         """The lowest port of the range that nothing uses, or None."""
-        system = self.node.facts.system if self.node.facts else None
-        listening = set(system.listening_ports or ()) if system else set()
         low, high = self._ports
-        return next(
-            (port for port in range(low, high + 1) if port not in self._used_ports and port not in listening), None
-        )
+        return next((port for port in range(low, high + 1) if port not in self._used_ports), None)
 
     def reserve_ports(self, ports: Iterable[int]) -> None:
         """Ports that units hold already, or that leave only while this plan is carried out."""
@@ -57,6 +57,7 @@ class Ledger:
     def promise(self, service: str, profile: ProfileSpec, devices: Iterable[DeviceId], port: int) -> None:
         """Take everything one replica needs."""
         self._used_devices.update(devices)
+        self._free.clear()
         self._used_ports.add(port)
         self._memory_bytes += profile.min_memory_bytes or 0
         self.replicas[service] = self.replicas.get(service, 0) + 1

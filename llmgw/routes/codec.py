@@ -45,6 +45,10 @@ def load_bundle(data: bytes, path: str = "bundle.json") -> Bundle:
             fix="upgrade llmgw on the gateway host to the version that the controller runs",
         )
     try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError) as error:  # JSON can write halves of characters; nothing can send them
+        raise LlmgwError("bundle-broken", f"the bundle holds what is no text: {error}", where=path, fix=_FIX) from error
+    try:
         return _BUNDLE.validate_python(document)
     except ValidationError as error:
         first = error.errors()[0]

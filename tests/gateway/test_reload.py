@@ -154,6 +154,7 @@ BROKEN = {
     "binary": bytes(range(256)),
     "another shape": b'{"format_version":1,"generation":"x","routes_digest":1,"routes":[]}',
     "newer format": b'{"format_version":999,"generation":99}',
+    "no text": dump_bundle(bundle(10**6, [route([], served_name="half")])).replace("half", "\\ud800").encode(),
 }
 
 
@@ -170,6 +171,20 @@ def test_a_broken_bundle_leaves_the_last_good_one_in_force(
     assert fetch(gateway.url + CHAT, "POST", asking())[0] == 200
     time.sleep(0.2)
     assert gateway.metrics()["llmgw_reload_failures_total"] == failures + 1, "one failure a content, not one a look"
+    gateway.publish([route([endpoint(engine())])])
+    assert gateway.get("/api/v1/status")["bundle_problem"] is None
+
+
+def test_a_bundle_that_breaks_the_gateway_does_not_keep_the_next_one_out(
+    gateway: RunningGateway, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.publish([route([endpoint(engine())])])
+    failures = gateway.metrics()["llmgw_reload_failures_total"]
+    with monkeypatch.context() as patch:
+        patch.setattr(gateway.gateway.table, "swap", lambda *_: 1 / 0)
+        write(gateway.bundle_path, dump_bundle(bundle(gateway.generation + 1, [])))
+        eventually(lambda: gateway.metrics()["llmgw_reload_failures_total"] == failures + 1, "counted")
+    gateway.generation += 1
     gateway.publish([route([endpoint(engine())])])
     assert gateway.get("/api/v1/status")["bundle_problem"] is None
 

@@ -167,3 +167,16 @@ def test_a_node_out_of_reach_is_named_and_the_others_are_planned(folder: Path) -
     assert sorted(made["steps"][0]["hosts"]) == ["n1"]
     assert any(line.startswith("! n2 does not answer") for line in made["text"])
     assert NodeState.UNREACHABLE.value in made["steps"][-1]["bundle"]
+
+
+def test_a_host_that_answers_nonsense_costs_only_itself(tmp_path: Path) -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    answers: dict[str, dict[str, object]] = {
+        "n1": {"ansible_facts": "text"},
+        "n2": {"ansible_facts": {"llmgw": {"contract_version": 1, "x": deep}}},
+        "n3": discovered(facts("n3")),
+    }
+    kept = actions.keep_facts(tmp_path, answers, NOW)
+    assert (kept["stored"], sorted(kept["missing"])) == (["n3"], ["n1", "n2"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llmgw.apply.events import Progress, exit_status, first_line
+from llmgw.apply.events import Progress, exit_status, first_line, unexplained
 
 PLAN = {
     "steps": [],
@@ -201,3 +201,15 @@ def test_the_document_of_a_run_is_json() -> None:
 )
 def test_the_first_line_of_a_message(text: str | None, line: str) -> None:
     assert first_line(text) == line
+
+
+def test_a_run_that_no_host_explains_is_explained_by_what_ansible_said_last() -> None:
+    progress = Progress()
+    for number in range(30):
+        assert progress.feed({"event": "verbose", "stdout": f"line {number}\n\n[ERROR]: no password"}) == []
+    lines = unexplained(progress, 1)
+    assert lines[-2:-1] == ["[ERROR]: no password"]
+    assert len(lines) < 20
+    assert "status 1" in lines[-1]
+    assert unexplained(progress, 0) == unexplained(progress, 130) == []
+    assert unexplained(Progress(errors=["why"]), 2) == unexplained(Progress(failed_steps=True), 2) == []

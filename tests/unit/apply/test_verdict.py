@@ -18,6 +18,7 @@ def test_a_step_that_went_well_has_no_failed_hosts() -> None:
         "failed_hosts": {},
         "failure": [],
         "lines": ["n1  llmgw-chat.0.0.service  created, ready"],
+        "overtaken": False,
     }
 
 
@@ -50,7 +51,10 @@ def test_a_publish_step_is_judged_by_its_gateways() -> None:
         "failed_hosts": {},
         "failure": [],
         "lines": [],
+        "overtaken": False,
     }
+    refused = {"failed": True, "msg": "of the same generation", "overtaken": True}
+    assert verdict.judge(step, {"gw": refused})["overtaken"] is True
     assert verdict.judge(step, {})["failed_hosts"] == {"gw": "no answer"}
 
 

@@ -55,7 +55,9 @@ def test_what_a_node_says_cannot_steer_the_terminal(directory: FleetDirectory, l
     known = store.load(directory.facts, "n1").facts
     assert known is not None
     assert known.units
-    evil = replace(known.units[0], text="\x1b[2J\x9b1m\r\u202e\ud800", edited=True, active_state="failed", result="\x07")
+    evil = replace(
+        known.units[0], text="\x1b[2J\x9b1m\r\u202e\ud800", edited=True, active_state="failed", result="\x07"
+    )
     finding = contract.Finding("evil", "warn", "\x1b]0;owned\x07", remedy="\ud800", subject=None)
     directory.store("n1", replace(known, units=(evil, *known.units[1:]), findings=(finding,)))
     for command in (("diff",), ("plan", "--all"), ("facts", "show"), ("facts", "show", "n1")):

@@ -128,3 +128,13 @@ def test_only_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_color_takes_the_colour_away(monkeypatch: pytest.MonkeyPatch, value: str, *, plain: bool) -> None:
     monkeypatch.setenv("NO_COLOR", value)
     assert (coloured(LINES, Stream(terminal=True)) == LINES) is plain  # type: ignore[arg-type]
+
+
+def test_output_that_nobody_takes_is_an_error_in_a_sentence() -> None:
+    assert coloured(LINES, None) == LINES
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        command = [sys.executable, "-m", "llmgw", "catalog", "schema"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -240,3 +240,19 @@ def test_everything_a_contract_can_say_survives_the_store(tmp_path: Path) -> Non
     )
     store.save(tmp_path, "n1", rich)
     assert store.load(tmp_path, "n1").facts == rich
+
+
+def test_halves_of_characters_in_facts_are_question_marks_and_cost_nothing_else(tmp_path: Path) -> None:
+    strange = replace(NEW, findings=(contract.Finding("x", "warn", "a\ud800b", remedy=None, subject=None),))
+    (tmp_path / "n1.json").write_text(json.dumps(asdict(strange)))
+    stored = store.load(tmp_path, "n1")
+    assert stored.facts is not None
+    assert stored.facts.findings[0].message == "a?b"
+
+
+def test_a_pipe_in_place_of_facts_is_no_facts_and_nothing_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "n1.json")
+    stored = store.load(tmp_path, "n1")
+    assert stored.facts is None
+    assert stored.error is not None
+    assert "no regular file" in stored.error.why

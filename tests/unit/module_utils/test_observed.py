@@ -88,6 +88,16 @@ def test_a_unit_without_its_file_that_still_runs_is_seen() -> None:
     assert (unit.active_state, unit.running_digest) == ("active", "sha256:old")
 
 
+def test_a_running_unit_without_its_file_is_known_as_it_was_last_ready_and_at_least_by_its_name() -> None:
+    running = {NAME: {**RUNNING, "UnitFileState": ""}}
+    unit = look(Node({f"/var/lib/llmgw/last-good/{NAME}": text(model="m")}, running))[NAME]
+    assert (unit.replica, unit.rank, unit.port, unit.model, unit.text) == ("chat/0", 0, 18000, "m", None)
+    unit = look(Node({}, running))[NAME]
+    assert (unit.replica, unit.rank, unit.port) == ("chat/0", 0, None)
+    failed = {NAME: {"LoadState": "not-found", "ActiveState": "failed"}}
+    assert look(Node({f"/var/lib/llmgw/last-good/{NAME}": text()}, failed))[NAME].replica is None
+
+
 def test_a_unit_without_its_file_that_ended_is_gone_unless_its_failure_remains() -> None:
     assert look(Node({}, {NAME: {"LoadState": "not-found", "ActiveState": "inactive"}})) == {}
     assert list(look(Node({}, {NAME: {"LoadState": "not-found", "ActiveState": "failed"}}))) == [NAME]

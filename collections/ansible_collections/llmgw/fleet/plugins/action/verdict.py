@@ -17,7 +17,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return `failed_hosts` (host name to reason), `failure` (sentences) and `lines` (one a unit)."""
+        """Return `failed_hosts` (host name to reason), `failure` (sentences), `lines` (one a unit), `overtaken`."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         _spec, arguments = self.validate_argument_spec(

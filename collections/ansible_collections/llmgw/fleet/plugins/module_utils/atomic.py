@@ -30,9 +30,11 @@ def write(path: str, content: bytes, mode: int, *, group_of_directory: bool = Fa
             stream.flush()
             os.fsync(stream.fileno())
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             Path(temporary).unlink()
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = path  # a full disk does not say which
         raise
     _sync(directory)
 

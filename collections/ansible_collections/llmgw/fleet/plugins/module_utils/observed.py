@@ -19,6 +19,7 @@ _ENVIRONMENT_LIMIT = 1024 * 1024
 _NO_LIMIT = 2**63  # systemd writes "not set" as the largest number
 _ENABLED = {"enabled": True, "enabled-runtime": True, "disabled": False}
 _GONE = ("inactive", "")
+_ALIVE = ("active", "reloading", "activating")
 
 Probe = Callable[[unitfile.Header, Record], "bool | None"]
 
@@ -53,7 +54,7 @@ def survey(host: Host, manager: systemd.Manager, state_dir: str, probe: Probe | 
         found = _drop_ins(host, manager, name, said)
         if found:
             drop_ins[name] = found
-        units.append(_unit(name, host, manager, said, state.record(name), edited=bool(found), probe=probe))
+        units.append(_unit(name, host, manager, said, state, edited=bool(found), probe=probe))
     return Survey(tuple(units), drop_ins)
 
 
@@ -69,16 +70,17 @@ def _unit(
     host: Host,
     manager: systemd.Manager,
     said: systemd.Properties,
-    record: Record,
+    state: StateFiles,
     *,
     edited: bool,
     probe: Probe | None,
 ) -> ObservedUnit:
     content = host.read(f"{manager.unit_dir}/{name}")
     text = None if content is None else content.decode("utf-8", "replace")  # facts are JSON, whatever the file holds
-    header = unitfile.parse(text or "")
-    actual = None if content is None else unitfile.text_digest(content.decode("utf-8", "surrogateescape"))
     active = said.get("ActiveState") or None
+    header = _without_file(name, active, state) if text is None else unitfile.parse(text)
+    record = state.record(name)
+    actual = None if content is None else unitfile.text_digest(content.decode("utf-8", "surrogateescape"))
     memory = _number(said.get("MemoryCurrent"))
     return ObservedUnit(
         name=name,
@@ -111,6 +113,17 @@ def _unit(
         generation=record.generation,
         text=text,
     )
+
+
+def _without_file(name: str, active: str | None, state: StateFiles) -> unitfile.Header:
+    """What is known of a unit whose file was deleted while it runs: as it was last ready, at least by its name.
+
+    A replica that nobody can name would never be stopped, and another would be started in its place.
+    """
+    if active not in _ALIVE:
+        return unitfile.Header()
+    remembered = unitfile.parse(state.last_good(name) or "")
+    return remembered if remembered.replica is not None else unitfile.named(name)
 
 
 def _ready(active: str | None, header: unitfile.Header, record: Record, probe: Probe | None) -> bool | None:

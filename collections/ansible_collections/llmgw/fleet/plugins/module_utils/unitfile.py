@@ -71,6 +71,14 @@ def is_replica_unit(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
+def named(name: str) -> Header:
+    """As much of a header as a unit's name tells: replica and rank. Empty for another name."""
+    found = _NAME.match(name)
+    if found is None:
+        return Header()
+    return Header(replica=f"{found.group('service')}/{found.group('number')}", rank=_value("rank", found.group("rank")))
+
+
 def digest(value: Any) -> str:
     """`sha256:` and the hex digest of a JSON value in canonical form (sorted keys, no blanks, ASCII)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

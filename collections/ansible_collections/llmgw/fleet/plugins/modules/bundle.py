@@ -36,7 +36,8 @@ options:
     required: true
   generation:
     description:
-      - Generation of the bundle. A host that has a newer one refuses, and so does one that has other routes of this one.
+      - Generation of the bundle.
+      - A host that has a newer one refuses, and so does one that has other routes of the same.
     type: int
     required: true
   routes_digest:
@@ -107,6 +108,10 @@ detail:
   description: A sentence about that.
   returned: when the gateway was asked
   type: str
+overtaken:
+  description: Whether it failed because another controller has published.
+  returned: when it did
+  type: bool
 gateway_generation:
   description: The generation the gateway reports. Null when it reports none.
   returned: success
@@ -158,7 +163,9 @@ def publish(module: AnsibleModule, host: Host) -> bool:
     now = read(module, host.read(path, _BUNDLE_LIMIT))
     why = None if module.params["force"] else ahead(now, generation, digest)
     if why is not None:
-        module.fail_json(msg=f"{path} {why}. Nothing was touched. Plan again and apply that.", changed=False)
+        module.fail_json(
+            msg=f"{path} {why}. Nothing was touched. Plan again and apply that.", changed=False, overtaken=True
+        )
     if not module.check_mode:
         atomic.write(path, content + b"\n", _BUNDLE_MODE, group_of_directory=True)
     return bool(now.routes_digest != digest)
@@ -172,7 +179,9 @@ def ahead(now: PublishedBundle, generation: int, digest: str) -> str | None:
     if now.generation is None or now.generation < generation:
         return None
     if now.generation > generation:
-        return f"is of generation {now.generation}, the new bundle of generation {generation}: another controller is ahead"
+        return (
+            f"is of generation {now.generation}, the new bundle of generation {generation}: another controller is ahead"
+        )
     if now.routes_digest != digest:
         return f"is of the same generation {generation} with other routes: another controller was quicker"
     return None
@@ -186,7 +195,11 @@ def refuse_overtaken(module: AnsibleModule, host: Host, *, changed: bool) -> Non
     now = read(module, host.read(path, _BUNDLE_LIMIT))
     why = None if module.check_mode else ahead(now, module.params["generation"], module.params["routes_digest"])
     if why is not None:
-        module.fail_json(msg=f"While this waited, {path} was replaced: it {why}. Plan again and apply that.", changed=changed)
+        module.fail_json(
+            msg=f"While this waited, {path} was replaced: it {why}. Plan again and apply that.",
+            changed=changed,
+            overtaken=True,
+        )
 
 
 def read(module: AnsibleModule, content: bytes | None) -> PublishedBundle:

@@ -51,6 +51,10 @@ failure:
   returned: always
   type: list
   elements: str
+overtaken:
+  description: Whether a gateway refused because another controller has published.
+  returned: always
+  type: bool
 lines:
   description: What happened, one line a unit.
   returned: always

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.fleet_directory import Called, FleetDirectory
+
+Call = Callable[..., Called]
+VAULTED = "$ANSIBLE_VAULT;1.1;AES256\n6162\n"
+
+
+def test_a_run_that_does_not_begin_says_why(directory: FleetDirectory, llmgw: Call) -> None:
+    called = llmgw("apply", "-i", directory.path, "--limit", "nowhere")
+    assert called.status == 1
+    assert "--limit" in called.err
+    assert "Ansible ended with status 1" in called.err
+
+
+@pytest.mark.parametrize(("text", "said"), [(VAULTED, "vault"), ("a: b: c\n", "YAML")])
+def test_variables_that_cannot_be_read_are_named(directory: FleetDirectory, llmgw: Call, text: str, said: str) -> None:
+    (directory.path / "group_vars").mkdir()
+    (directory.path / "group_vars" / "all.yml").write_text(text)
+    called = llmgw("apply", "-i", directory.path)
+    assert called.status == 1
+    assert said in called.err
