@@ -45,7 +45,7 @@ def compile_catalog(files: Sequence[File], overlays: Sequence[File] = ()) -> Com
     above = [parse(file.path, file.content) for file in overlays]
     errors = [error for part in (*parts, *above) for error in part.errors]
     if parts[0].empty:
-        fix = "Begin it with `version: 1` and `services: {}`, or restore it."
+        fix = "Restore it. (A catalog that takes everything down says so: `version: 1` and `services: {}`.)"
         errors.append(LlmgwError(codes.EMPTY, "the file holds no catalog", where=parts[0].path, fix=fix))
     tree, conflicts = unite(part.tree for part in parts)
     for part in above:

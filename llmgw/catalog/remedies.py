@@ -13,6 +13,7 @@ from llmgw.catalog.schema.document import Slot
 from llmgw.catalog.schema.words import words
 
 _OLD_TRUTHS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+_UNITS = ("GB", "MiB")
 _NUMBER = re.compile(r"\s*(-?[0-9][0-9_,]*(\.[0-9]+)?)")
 _HUB = "https://huggingface.co/"
 _SYNONYMS = {
@@ -91,7 +92,8 @@ def _unquoted(slot: Slot, value: str) -> str:
     if slot.annotation is bool and value.lower() in _OLD_TRUTHS:
         return f"Write `{_OLD_TRUTHS[value.lower()]}`: `{value}` is text in YAML 1.2."
     number = _NUMBER.match(value)
-    if slot.annotation in (int, float) and number is not None:
+    # A unit that the key does not have, such as the k of 4k, would change the number.
+    if slot.annotation in (int, float) and number is not None and value[number.end() :].strip() in ("", *_UNITS):
         return f"Write `{number[1].replace('_', '').replace(',', '')}`, without quotes or unit."
     return f"Write {words(slot)}."
 

@@ -135,6 +135,8 @@ def _missing(path: Path, error: ErrorDetails) -> Problem:
     field, described = field_of(path), _described(error)
     example = field.examples[0] if field is not None and field.examples else "..."
     fix = f"Add it: {described}" if described else f"Add a line such as `{path[-1]}: {example}`."
+    if path == ("services",):
+        fix = "Add or restore it. (`services: {}` takes everything down.)"
     return Problem(path, codes.MISSING, f"{_label(path[:-1])} lacks `{path[-1]}`", fix, at_key=True)
 
 

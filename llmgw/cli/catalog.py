@@ -90,7 +90,7 @@ def show(
     ] = False,
     as_json: options.AsJson = False,
 ) -> int:
-    """Print what the catalog means, as YAML: files merged, references followed, every default filled in."""
+    """Print what the catalog means, as YAML. Files are merged, references followed, every default filled in."""
     from llmgw.catalog.load import load
     from llmgw.catalog.tree import walk
 

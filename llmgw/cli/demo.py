@@ -17,11 +17,11 @@ def demo(
     *,
     once: Annotated[bool, typer.Option("--once", help="End after the answer and leave nothing behind.")] = False,
     question: Annotated[
-        str, typer.Option(help="What to ask the model.")
+        str, typer.Option(metavar="TEXT", help="What to ask the model.")
     ] = "In one sentence: what does a load balancer do?",
 ) -> int:
-    """Discover this machine, place a small model, push its unit, serve it behind the gateway, and ask it one
-    question.
+    """Run the whole product on this machine. Discovers it, places a small model, pushes its unit, serves it behind the
+    gateway, and asks it one question.
     """
     from llmgw.demo.run import run
 

@@ -33,7 +33,7 @@ def diff(
         bool, typer.Option("--detailed-exitcode", help="End with 2 when any unit differs.")
     ] = False,
 ) -> int:
-    """Show the difference of every unit between the nodes, as last seen, and the catalog."""
+    """Show what would change, unit by unit. Compares the nodes, as last seen, with the catalog."""
     inputs = read_inputs(find_paths(inventory, catalog, facts), time.time(), lost or ())
     for problem in inputs.problems:
         print(printable(problem), file=sys.stderr)

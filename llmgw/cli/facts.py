@@ -36,9 +36,11 @@ FACTS_FORMAT = 1
 def local(
     model_dir: Annotated[
         list[Path] | None,
-        typer.Option("--model-dir", help="Directory to look for weights in; may be given several times."),
+        typer.Option(
+            "--model-dir", metavar="DIR", help="Directory to look for weights in; may be given several times."
+        ),
     ] = None,
-    scope: Annotated[str, typer.Option(help="systemd manager: system or user.")] = "system",
+    scope: Annotated[str, typer.Option(metavar="SCOPE", help="systemd manager: system or user.")] = "system",
     *,
     as_json: options.AsJson = False,
 ) -> int:
@@ -77,7 +79,9 @@ def refresh(
 
 @app.command()
 def show(
-    node: Annotated[str | None, typer.Argument(help="One node in full; without it a table of all.")] = None,
+    node: Annotated[
+        str | None, typer.Argument(metavar="NODE", help="One node in full; without it a table of all.")
+    ] = None,
     inventory: options.Inventory = options.DEFAULT_INVENTORY,
     facts: options.Facts = None,
     *,

@@ -88,7 +88,7 @@ def init(
         Path, typer.Argument(metavar="DIR", help="Where to write; made when it does not exist.")
     ] = Path(),
 ) -> int:
-    """Write a first fleet: DIR/ansible.cfg, DIR/inventory/hosts.yml, DIR/inventory/catalog.yaml. Never overwrites."""
+    """Write a first fleet. DIR/ansible.cfg, DIR/inventory/hosts.yml, DIR/inventory/catalog.yaml; never overwrites."""
     from llmgw.errors import LlmgwError
 
     for name, text in FILES.items():

@@ -34,7 +34,8 @@ def plan(
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
-            "--detailed-exitcode", help="End with 2 when there are changes (3 when something cannot be placed)."
+            "--detailed-exitcode",
+            help="End with 2 when there are changes; 3, for what cannot be placed, needs no option.",
         ),
     ] = False,
 ) -> int:

@@ -69,7 +69,11 @@ def run(*, once: bool, question: str, say: Callable[[str], None]) -> None:
             say("")
         finally:
             say("Taking everything down ...")
-            _take_down(demo)
+            try:
+                _take_down(demo)
+            except KeyboardInterrupt:
+                say("... cut off: the next demo takes down what is left.")
+                raise
             clear(base)
             say("... nothing is left behind.")
 
@@ -130,7 +134,8 @@ def _show(demo: Demo, question: str, say: Callable[[str], None]) -> None:
     say(f"Ask it yourself:  curl -N {demo.url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'")
     say(f"Console:          http://127.0.0.1:{demo.admin_port}/admin")
     say(f"Metrics:          http://127.0.0.1:{demo.admin_port}/metrics")
-    say(f"The fleet:        {demo.base / 'fleet'}  (llmgw plan -i {demo.base / 'fleet'})")
+    program = "llmgw" if shutil.which("llmgw") else Path(sys.executable).parent / "llmgw"
+    say(f"The fleet:        {program} plan -i {demo.base / 'fleet'}")
 
 
 def _wait_until_routed(demo: Demo, deadline_s: float = 30.0) -> None:

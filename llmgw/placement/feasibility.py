@@ -122,9 +122,8 @@ def engine_installed(ask: Ask, ledger: Ledger) -> Rejection | None:
         )
     found = [engine for engine in facts.engines if engine.kind == ask.profile.engine]
     if not found:
-        return _no(
-            ask, ledger, "engine", f"{ask.profile.engine} is not installed (playbook llmgw.fleet.prepare installs it)"
-        )
+        how = "see playbook llmgw.fleet.prepare and llmgw_engine_commands"
+        return _no(ask, ledger, "engine", f"{ask.profile.engine} is not installed ({how})")
     if all(engine.runnable is False for engine in found):
         return _no(ask, ledger, "engine", f"{ask.profile.engine} does not run: {found[0].reason or 'no reason given'}")
     return None

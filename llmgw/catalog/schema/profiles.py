@@ -30,7 +30,8 @@ class Profile(Entry):
     """One way to serve one model: engine, devices, parallelism, limits."""
 
     engine: Engine = Field(
-        description="What serves the model. `sim` only pretends to: it is for tests and first steps.",
+        description="What serves the model. `sim` only pretends to: it is for tests and first steps. This version "
+        "starts `llama.cpp` and `sim`; it checks profiles of the others, but places none of their replicas.",
         examples=["llama.cpp"],
     )
     model: Name = Field(description="Name of an entry of `models`.", examples=["qwen3-32b"])
@@ -38,7 +39,7 @@ class Profile(Entry):
         default=("cpu",),
         min_length=1,
         description="`cpu`, or one or more device classes, the preferred first. One replica never mixes classes. "
-        "`llmgw nodes` lists the classes of the fleet.",
+        "`llmgw facts show` lists the classes of the fleet.",
         examples=[["h200-141g", "h100-80g"]],
     )
     gpus: Count | None = Field(

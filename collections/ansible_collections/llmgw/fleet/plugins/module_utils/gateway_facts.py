@@ -52,7 +52,8 @@ def read_gateway(
     answer = host.fetch(admin_url.rstrip("/") + _ENDPOINTS, _ANSWER_S, headers)
     if answer.status is None:
         message = f"the gateway at {admin_url} does not answer: {answer.error}"
-        findings.append(_finding("gateway-unreachable", message, "Start it: systemctl status llmgw-gateway."))
+        remedy = "See systemctl status llmgw-gateway there; playbook llmgw.fleet.gateway installs and starts it."
+        findings.append(_finding("gateway-unreachable", message, remedy))
         return GatewayFacts(reachable=False, bundle=published), tuple(findings)
     try:
         generation, health = endpoints(answer)

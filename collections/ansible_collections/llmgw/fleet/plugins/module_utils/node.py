@@ -154,7 +154,7 @@ def _failed(name: str, detail: str) -> Finding:
         code="probe-failed",
         severity="warn",
         message=f"the probe '{name}' failed, so its facts are unknown: {detail}",
-        remedy="Run llmgw facts local on the node; if it is slow, raise timeout_s.",
+        remedy="Mend what it names, then look again: llmgw facts refresh.",
     )
 
 
