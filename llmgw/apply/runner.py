@@ -19,6 +19,7 @@ from llmgw.apply.events import INTERRUPTED
 from llmgw.apply.inputs import Paths
 from llmgw.nodekit import contract
 
+HOST_KEYS = "ANSIBLE_HOST_KEY_CHECKING"
 _SSH_ARGS = "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=2 -o ServerAliveCountMax=2"
 _UNLESS_CONFIGURED = {
     "ANSIBLE_PIPELINING": "true",
@@ -55,7 +56,7 @@ def run_playbook(run: Run, on_event: Callable[[dict[str, Any]], None]) -> int:
         return False  # nothing of it is kept: the folder goes away with the run
 
     try:
-        result = ansible_runner.run(
+        result = ansible_runner.interface.init_runner(
             private_data_dir=private,
             project_dir=str(Path.cwd()),
             playbook=run.playbook,
@@ -72,6 +73,10 @@ def run_playbook(run: Run, on_event: Callable[[dict[str, Any]], None]) -> int:
             settings={"suppress_ansible_output": True},
             event_handler=handle,
         )
+        # ansible-runner switches the check of ssh host keys off; that is for ansible.cfg and the environment to say.
+        if HOST_KEYS not in os.environ:
+            result.config.env.pop(HOST_KEYS, None)
+        result.run()
     finally:
         shutil.rmtree(private, ignore_errors=True)
     if result.status == "canceled":

@@ -47,6 +47,9 @@ def apply(
     ansible = run_playbook(Run("llmgw.fleet.apply", paths, variables, check=check, diff=diff, limit=limit), show)
     status = exit_status(progress, ansible)
     progress.errors += unexplained(progress, ansible)
+    if status in (exits.OK, exits.UNPLACED) and not progress.answered:
+        progress.errors.append("No host answered, so nothing was looked at and nothing was done.")
+        status = exits.ERROR
     for error in progress.errors:
         print(printable(error), file=sys.stderr)
     if as_json:
