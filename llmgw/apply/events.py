@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -133,7 +134,8 @@ def _message(text: Any) -> str:
 
 def first_line(text: Any) -> str:
     """The first line of what Ansible said, for a one-line report."""
-    lines = str(text or "no reason given").strip().splitlines()
+    # ssh frames its warning of a changed host key in rows of @, which would be all there is to see.
+    lines = re.sub(r"@{5,}\s*", "", str(text or "no reason given")).strip().splitlines()
     return lines[0] if lines else "no reason given"
 
 

@@ -28,8 +28,7 @@ _UNLESS_CONFIGURED = {
     "ANSIBLE_FORKS": "50",
 }
 """What makes large and half-dead fleets bearable; an ansible.cfg or the environment has the last word. Keep-alives
-matter most: a
-frozen host behind a warm ControlPersist connection would else hang the run for ever."""
+matter most: a frozen host behind a warm ControlPersist connection would else hang the run for ever."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,12 @@ def _take_down(demo: Demo) -> None:
         fleet = demo.base / "fleet"
         if (fleet / "group_vars" / "all.json").exists():
             (fleet / "catalog.yaml").write_text(EMPTY_CATALOG, encoding="utf-8")
-            _play(demo, "llmgw.fleet.apply", lambda _line: None)
+            said: list[str] = []
+            try:
+                _play(demo, "llmgw.fleet.apply", said.append)
+            except LlmgwError:
+                print("\n".join(said), file=sys.stderr)
+                raise
         _systemctl(demo.manager, "disable", "--now", GATEWAY_UNIT)
         (_unit_dir(demo.manager) / GATEWAY_UNIT).unlink(missing_ok=True)
         _systemctl(demo.manager, "daemon-reload")

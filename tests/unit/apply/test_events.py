@@ -213,3 +213,9 @@ def test_a_run_that_no_host_explains_is_explained_by_what_ansible_said_last() ->
     assert "status 1" in lines[-1]
     assert unexplained(progress, 0) == unexplained(progress, 130) == []
     assert unexplained(Progress(errors=["why"]), 2) == unexplained(Progress(failed_steps=True), 2) == []
+
+
+def test_the_frame_around_a_changed_host_key_does_not_hide_it() -> None:
+    row = "@" * 59
+    said = f"via ssh: {row}\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n{row}\nmore"
+    assert "IDENTIFICATION HAS CHANGED" in first_line(said)

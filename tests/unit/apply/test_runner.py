@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,3 +48,33 @@ def test_switches_reach_ansible_as_they_are(limit: str) -> None:
     switches = runner._switches(Run("llmgw.fleet.apply", PATHS, check=True, diff=True, limit=limit))
     assert shlex.split(" ".join(switches)) == ["--check", "--diff", f"--limit={limit}"]
     assert runner._switches(Run("llmgw.fleet.apply", PATHS)) == []
+
+
+SHOW_HOST_KEYS = """\
+- hosts: all
+  gather_facts: false
+  connection: local
+  tasks:
+    - ansible.builtin.debug:
+        msg: "{{ lookup('ansible.builtin.config', 'HOST_KEY_CHECKING') }}"
+"""
+
+
+@pytest.mark.parametrize(("configured", "checked"), [("", True), ("[defaults]\nhost_key_checking = false\n", False)])
+def test_host_keys_are_checked_as_ansible_is_configured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, configured: str, checked: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANSIBLE_HOST_KEY_CHECKING", raising=False)
+    (tmp_path / "ansible.cfg").write_text(configured)
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {here: }}\n")
+    (tmp_path / "show.yml").write_text(SHOW_HOST_KEYS)
+    said: list[object] = []
+
+    def see(event: dict[str, Any]) -> None:
+        if event["event"] == "runner_on_ok":
+            said.append(event["event_data"]["res"]["msg"])
+
+    paths = Paths(tmp_path / "hosts.yml", tmp_path / "catalog.yaml", tmp_path / "facts")
+    assert runner.run_playbook(Run(str(tmp_path / "show.yml"), paths), see) == 0
+    assert said == [checked]

@@ -25,3 +25,14 @@ def test_variables_that_cannot_be_read_are_named(directory: FleetDirectory, llmg
     called = llmgw("apply", "-i", directory.path)
     assert called.status == 1
     assert said in called.err
+
+
+def test_an_apply_that_reaches_nobody_is_no_success(directory: FleetDirectory, llmgw: Call) -> None:
+    # A closed port of this machine refuses at once.
+    (directory.path / "hosts.yml").write_text(
+        "all:\n  vars: {ansible_host: 127.0.0.1, ansible_port: 1}\n  children: {fleet: {hosts: {n1: }}}\n"
+    )
+    called = llmgw("apply", "-i", directory.path)
+    assert "n1  does not answer" in called.out
+    assert called.status == 1
+    assert "No host answered" in called.err
