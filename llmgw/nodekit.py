@@ -22,7 +22,7 @@ __all__ = ["contract", "readiness", "unitchange", "unitfile"]
 
 def version() -> str:
     """The version of llmgw, from the collection's galaxy.yml: the one place that has it."""
-    galaxy = Path(contract.__file__).parents[2] / "galaxy.yml"
+    galaxy = Path(contract.__file__).parents[3] / "galaxy.yml"
     return next(
         line.split()[1] for line in galaxy.read_text(encoding="utf-8").splitlines() if line.startswith("version:")
     )
@@ -31,6 +31,7 @@ def version() -> str:
 def collect_here(*, scope: str, model_dirs: list[str] | None) -> contract.NodeFacts:
     """The facts of this machine, by the very code that runs on nodes (D17)."""
     # Imported here: nothing else of llmgw needs the probes.
-    from ansible_collections.llmgw.fleet.plugins.module_utils import host, node  # noqa: PLC0415
+    from ansible_collections.llmgw.fleet.plugins.module_utils import host  # noqa: PLC0415
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node  # noqa: PLC0415
 
     return node.collect(host.Host(), node.Options(scope=scope, model_dirs=model_dirs, module_version=version()))

@@ -85,7 +85,7 @@ def run_playbook(run: Run, on_event: Callable[[dict[str, Any]], None]) -> int:
 
 def collections_root() -> Path:
     """The directory that holds the `ansible_collections` this llmgw belongs to."""
-    return Path(contract.__file__).resolve().parents[5]
+    return Path(contract.__file__).resolve().parents[6]
 
 
 def _switches(run: Run) -> list[str]:

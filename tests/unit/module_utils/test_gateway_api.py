@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import gateway_api
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 URL = "http://127.0.0.1:8081"
 REFUSED = Response(None, b"", "[Errno 111] Connection refused")

@@ -8,7 +8,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Observ
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record
 from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import SYSTEM, Manager
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 UNITS = "/etc/systemd/system"
 NAME = "llmgw-chat.0.0.service"

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 from ansible_collections.llmgw.fleet.plugins.module_utils.port_owner import owns
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 GROUP = "/app.slice/llmgw-chat.0.0.service"

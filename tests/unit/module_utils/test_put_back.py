@@ -7,7 +7,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Observ
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import FileChange, Step, WantedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.put_back import previous_of
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import StateFiles
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 from tests.unit.module_utils.unit_texts import NAME, running, wanted
 
 OLD, LAST_GOOD, NEW = wanted("/bin/old"), wanted("/bin/good"), wanted("/bin/new")

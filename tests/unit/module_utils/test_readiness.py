@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ansible_collections.llmgw.fleet.plugins.module_utils import readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import Answer, Exit, Readiness, Seen, Times
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 HTTP = Readiness("http", "10.0.0.1", 18000, expect_model="chat", start_timeout_s=60, ready_timeout_s=600)
 UNIT = replace(HTTP, kind="unit")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles, default_directory
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 NAME = "llmgw-chat.0.0.service"
 

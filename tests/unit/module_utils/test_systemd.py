@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import systemd
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 TWO_UNITS = "Id=a.service\nLoadState=loaded\nControlGroup=/x=y\n\nId=b.service\nLoadState=not-found\n"
 

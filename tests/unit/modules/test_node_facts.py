@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.module_utils import smi_texts
-from tests.unit.module_utils.smi_texts import card, document, mig_uuid, uuid
+from tests.support import smi_texts
+from tests.support.smi_texts import card, document, mig_uuid, uuid
 
 ROOT = Path(__file__).resolve().parents[3]
 COLLECTIONS = ROOT / "collections"

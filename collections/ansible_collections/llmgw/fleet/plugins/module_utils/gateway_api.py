@@ -11,7 +11,7 @@ import errno
 import time
 from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import gateway_facts
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gateway_facts
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, Response

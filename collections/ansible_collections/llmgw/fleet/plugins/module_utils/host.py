@@ -67,6 +67,14 @@ class Host:
         """How the command ended, with its output as text: `process.run` with LC_ALL=C and the system's directories."""
         return process.run(argv, timeout_s, _environment(), stdin)
 
+    def python(self, name: str, program: str, timeout_s: float) -> Result:
+        """How a Python program, given as text, ended in a process of its own; `name` says what it is for.
+
+        For libraries that can hang or crash the process that calls them.
+        """
+        del name
+        return self.run((sys.executable, "-"), timeout_s, program)
+
     def which(self, command: str) -> str | None:
         """Path of a command on the PATH, or None."""
         return shutil.which(command, path=_environment()["PATH"])

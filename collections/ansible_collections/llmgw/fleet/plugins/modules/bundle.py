@@ -129,8 +129,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import atomic, gateway_api, gateway_facts, host_lock
+from ansible_collections.llmgw.fleet.plugins.module_utils import atomic, gateway_api, host_lock
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import PublishedBundle
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gateway_facts
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 _BUNDLE_LIMIT = 512 * 1024 * 1024

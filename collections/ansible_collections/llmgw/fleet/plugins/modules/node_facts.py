@@ -202,8 +202,8 @@ from dataclasses import asdict
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.node import DEFAULT_TIMEOUT_S, Options, collect
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
-from ansible_collections.llmgw.fleet.plugins.module_utils.node import DEFAULT_TIMEOUT_S, Options, collect
 
 
 def _words(command: object) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ class Item:
     """One text and how it is to be read."""
 
     id: str
+    kind: str
     text: str
     expected: dict[str, Any]
 
@@ -32,7 +33,7 @@ def items(kind: str) -> list[Any]:
         return [pytest.param(None, marks=pytest.mark.skip(reason=WHY_NOT), id="no-corpus")]
     listed = json.loads(index.read_text(encoding="utf-8"))["items"]
     found = [
-        Item(one["id"], (FOLDER / one["file"]).read_bytes().decode("utf-8", "replace"), one["expected"])
+        Item(one["id"], kind, (FOLDER / one["file"]).read_bytes().decode("utf-8", "replace"), one["expected"])
         for one in listed
         if one["kind"] == kind
     ]

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import smi_text, smi_xml, storage, system_facts
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Gpu, MigInstance
-from tests.unit.module_utils.corpus import Item, items
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import storage, system_facts
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings import smi_text, smi_xml
+from tests.unit.readings.corpus import Item, items
 
 FLAGS = {"Enabled": True, "Disabled": False}
 FABRIC = {

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import smi
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import nvidia_smi
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
-from tests.unit.module_utils import smi_texts
-from tests.unit.module_utils.fake_host import FakeHost
-from tests.unit.module_utils.smi_texts import bus_id, card, document, mig_uuid, uuid
+from tests.support import smi_texts
+from tests.support.fake_host import FakeHost
+from tests.support.smi_texts import bus_id, card, document, mig_uuid, uuid
 
 QUERY = "nvidia-smi -q -x"
 LIST = "nvidia-smi -L"
@@ -34,18 +34,18 @@ def alone(number: int) -> str:
 
 
 def test_a_machine_without_nvidia_smi_has_no_cards_and_nothing_is_wrong() -> None:
-    assert smi.read_cards(FakeHost(), 30) == smi.Cards(())
+    assert nvidia_smi.read_cards(FakeHost(), 30) == nvidia_smi.Cards(())
 
 
 def test_cards_without_nvidia_smi_are_unknown_and_that_is_told() -> None:
-    cards = smi.read_cards(FakeHost(bound(0)), 30)
+    cards = nvidia_smi.read_cards(FakeHost(bound(0)), 30)
     assert cards.gpus is None
     assert [one.code for one in cards.findings] == ["nvidia-smi-missing"]
 
 
 def test_the_cards_come_with_class_capability_and_driver() -> None:
     host = FakeHost(commands={QUERY: document(card(0), card(1)), CAPABILITY: f"{uuid(0)}, 9.0\n{uuid(1)}, 9.0\n"})
-    cards = smi.read_cards(host, 30)
+    cards = nvidia_smi.read_cards(host, 30)
     assert cards.gpus is not None
     assert [(one.device_class, one.compute_capability) for one in cards.gpus] == [("h100-80g", "9.0")] * 2
     assert cards.driver is not None
@@ -68,7 +68,7 @@ def test_instances_get_their_uuids_from_the_list() -> None:
             instances=[smi_texts.instance(0, 1)],
         )
     )
-    cards = smi.read_cards(FakeHost(commands={QUERY: text, LIST: listed}), 30)
+    cards = nvidia_smi.read_cards(FakeHost(commands={QUERY: text, LIST: listed}), 30)
     assert cards.gpus is not None
     (instance,) = cards.gpus[0].mig_instances
     assert (instance.uuid, instance.device_class) == (mig_uuid(1), "a100-80g-mig-3g.40gb")
@@ -93,7 +93,7 @@ def test_instances_get_their_uuids_from_the_list() -> None:
     ],
 )
 def test_a_refusal_leaves_the_cards_unknown_and_says_why(result: Result, code: str) -> None:
-    cards = smi.read_cards(FakeHost(commands={QUERY: result}), 30)
+    cards = nvidia_smi.read_cards(FakeHost(commands={QUERY: result}), 30)
     assert cards.gpus is None
     (finding,) = cards.findings
     assert (finding.code, finding.subject) == (code, None)
@@ -113,14 +113,14 @@ def test_one_card_that_makes_nvidia_smi_give_up_does_not_hide_the_others() -> No
             alone(2): document(card(2), attached=3),
         },
     )
-    cards = smi.read_cards(host, 30)
+    cards = nvidia_smi.read_cards(host, 30)
     assert cards.gpus is not None
     assert [(one.index, one.uuid) for one in cards.gpus] == [(0, uuid(0)), (1, None), (2, uuid(2))]
     assert [(one.code, one.subject, one.evidence) for one in cards.findings] == [("gpu-lost", "0000:11:00.0", (LOST,))]
 
 
 def test_a_card_that_nvidia_smi_leaves_out_silently_is_missed() -> None:
-    cards = smi.read_cards(FakeHost(bound(0, 1, 2), commands={QUERY: document(card(0), card(2))}), 30)
+    cards = nvidia_smi.read_cards(FakeHost(bound(0, 1, 2), commands={QUERY: document(card(0), card(2))}), 30)
     assert cards.gpus is not None
     assert [(one.index, one.pci_address) for one in cards.gpus] == [
         (0, "0000:10:00.0"),
@@ -132,14 +132,14 @@ def test_a_card_that_nvidia_smi_leaves_out_silently_is_missed() -> None:
 
 def test_a_card_that_only_a_message_speaks_of_is_missed_too() -> None:
     host = FakeHost(commands={QUERY: Result(255, document(card(0), card(2)) + LOST, "")})
-    cards = smi.read_cards(host, 30)
+    cards = nvidia_smi.read_cards(host, 30)
     assert cards.gpus is not None
     assert [(one.index, one.uuid) for one in cards.gpus] == [(0, uuid(0)), (1, None), (2, uuid(2))]
     assert [(one.code, one.subject, one.evidence) for one in cards.findings] == [("gpu-lost", "0000:11:00.0", (LOST,))]
 
 
 def test_a_card_that_the_administrator_excluded_is_not_missed() -> None:
-    cards = smi.read_cards(FakeHost(bound(0, 1, excluded=1), commands={QUERY: document(card(0))}), 30)
+    cards = nvidia_smi.read_cards(FakeHost(bound(0, 1, excluded=1), commands={QUERY: document(card(0))}), 30)
     assert cards.gpus is not None
     assert (len(cards.gpus), cards.findings) == (1, ())
 
@@ -150,7 +150,7 @@ def test_a_process_is_owned_by_cgroup_and_every_other_is_foreign() -> None:
         "/proc/50/cgroup": "0::/system.slice/llmgw-chat.0.0.service\n",
         "/proc/51/cgroup": "0::/user.slice/session-3.scope\n",
     }
-    cards = smi.read_cards(FakeHost(files, commands={QUERY: document(card(processes=processes))}), 30)
+    cards = nvidia_smi.read_cards(FakeHost(files, commands={QUERY: document(card(processes=processes))}), 30)
     assert cards.gpus is not None
     assert [one.unit for one in cards.gpus[0].processes or ()] == ["llmgw-chat.0.0.service", None]
     assert [(one.code, one.severity, one.subject) for one in cards.findings] == [("foreign-memory", "block", uuid(0))]
@@ -159,7 +159,7 @@ def test_a_process_is_owned_by_cgroup_and_every_other_is_foreign() -> None:
 def test_a_broken_driver_is_not_asked_card_by_card() -> None:
     answer = Result(18, "Failed to initialize NVML: Driver/library version mismatch", "")
     host = FakeHost(bound(0, 1), commands={QUERY: answer})
-    assert smi.read_cards(host, 30).gpus is None
+    assert nvidia_smi.read_cards(host, 30).gpus is None
     assert host.ran == [QUERY]
 
 
@@ -174,13 +174,13 @@ def test_a_card_that_was_not_asked_for_want_of_time_is_not_lost(monkeypatch: pyt
     monkeypatch.setattr(time, "monotonic", lambda: Slow.now)
     commands: dict[str, Result | str] = {QUERY: Result(-9, "", "", timed_out=True)}
     commands |= {alone(number): document(card(number)) for number in range(3)}
-    cards = smi.read_cards(Slow(bound(0, 1, 2), commands=commands), 10)
+    cards = nvidia_smi.read_cards(Slow(bound(0, 1, 2), commands=commands), 10)
     assert cards.gpus is None
     assert [one.code for one in cards.findings] == ["nvidia-smi-timeout"]
 
 
 def test_nothing_is_asked_once_the_time_is_up() -> None:
     host = FakeHost(bound(0), commands={QUERY: document(card())})
-    cards = smi.read_cards(host, 0)
+    cards = nvidia_smi.read_cards(host, 0)
     assert (cards.gpus, host.ran) == (None, [])
     assert [one.code for one in cards.findings] == ["nvidia-smi-timeout"]

@@ -10,18 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Sequence, TypeVar
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import (
-    engines,
-    gateway_facts,
-    gpu,
-    observed,
-    readiness,
-    smi,
-    storage,
-    system_facts,
-    systemd,
-    weights,
-)
+from ansible_collections.llmgw.fleet.plugins.module_utils import observed, readiness, systemd
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
     Finding,
     GatewayFacts,
@@ -29,6 +18,15 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
     ObservedUnit,
     Probe,
     Weights,
+)
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
+    engines,
+    gateway_facts,
+    gpu_build,
+    nvidia_smi,
+    storage,
+    system_facts,
+    weights,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, within
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
@@ -85,7 +83,9 @@ def collect(host: Host, options: Options) -> NodeFacts:
     units = probes.ask("units", _UNITS_S, lambda: _units(host, scope, state_dir))
     marked = probes.ask("state", _SYSTEM_S, lambda: _state(host, state_dir)) or _Marked()
     cards_s = probes.left(_CARDS_S)
-    cards = probes.ask("gpus", cards_s, lambda: smi.read_cards(host, cards_s * _ASKING)) or smi.Cards(None)
+    cards = probes.ask("gpus", cards_s, lambda: nvidia_smi.read_cards(host, cards_s * _ASKING)) or nvidia_smi.Cards(
+        None
+    )
     disks = probes.ask("storage", _STORAGE_S, lambda: storage.read_storage(host, (*model_dirs, state_dir)))
     found = _weights(host, model_dirs, disks, probes) if model_dirs and disks else None
     installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands))
@@ -102,7 +102,7 @@ def collect(host: Host, options: Options) -> NodeFacts:
         weights=found,
         engines=installed,
         units=units,
-        foreign_engines=None if cards.gpus is None else gpu.foreign_engines(cards.gpus),
+        foreign_engines=None if cards.gpus is None else gpu_build.foreign_engines(cards.gpus),
         generation=marked.generation,
         cordoned=marked.cordoned,
         drained=marked.drained,

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import gateway_facts
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EndpointHealth, GatewayFacts, PublishedBundle
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gateway_facts
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 PATH = "/var/lib/llmgw/bundle.json"
 URL = "http://127.0.0.1:8081"

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import weights
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Filesystem, Weights
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import weights
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 MODEL = b"GGUF\x03\x00\x00\x00"
 

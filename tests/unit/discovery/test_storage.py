@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import storage
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Filesystem
-from tests.unit.module_utils.fake_host import FakeHost
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import storage
+from tests.support.fake_host import FakeHost
 
 MOUNTS = r"""21 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw,errors=remount-ro
 22 21 0:5 / /proc rw - proc proc rw

@@ -12,19 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import (
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
     engines,
     gateway_facts,
-    gpu,
+    gpu_build,
     gpu_findings,
-    smi_text,
-    smi_xml,
     storage,
     system_facts,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
-from tests.unit.module_utils import smi_texts
-from tests.unit.module_utils.smi_texts import card, document
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings import smi_text, smi_xml
+from tests.support import smi_texts
+from tests.support.smi_texts import card, document
 
 MIG = card(
     1,
@@ -43,9 +42,9 @@ def as_text(content: bytes) -> str:
 def all_of_xml(text: str) -> None:
     """Reads, finishes and judges, as discovery does."""
     with contextlib.suppress(smi_xml.SmiError):
-        cards = gpu.finish(smi_xml.read(text).gpus, (), {}, lambda _pid: None)
+        cards = gpu_build.finish(smi_xml.read(text).gpus, (), {}, lambda _pid: None)
         gpu_findings.judge(cards)
-        gpu.foreign_engines(cards)
+        gpu_build.foreign_engines(cards)
 
 
 def bundle(content: bytes) -> None:
@@ -74,7 +73,7 @@ PARSERS: list[Callable[[bytes], Any]] = [
     lambda content: system_facts.count_listed(as_text(content)),
     lambda content: system_facts.listening_ports([content]),
     lambda content: engines.version_in(as_text(content)),
-    gpu.owning_unit,
+    gpu_build.owning_unit,
     bundle,
     endpoints,
 ]

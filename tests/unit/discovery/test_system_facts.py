@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import system_facts
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Cpu, Memory, System
-from tests.unit.module_utils.fake_host import FakeHost
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import system_facts
+from tests.support.fake_host import FakeHost
 
 TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 ffff 100 0 0 10 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import gpu_findings
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import DeviceProcess, Ecc, Gpu, MigInstance, Remap
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_findings
 
 WELL = Gpu(
     0,

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import engines
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Engine
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import engines
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
-from tests.unit.module_utils.fake_host import FakeHost
+from tests.support.fake_host import FakeHost
 
 LLAMA = "/opt/llmgw/engines/llama.cpp/bin/llama-server"
 SIM = "/opt/llmgw/engines/sim/bin/llmgw-sim"

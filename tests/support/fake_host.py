@@ -25,6 +25,7 @@ class FakeHost(Host):
         sizes: Mapping[str, int] | None = None,
         space: Mapping[str, tuple[int, int]] | None = None,
         answers: Mapping[str, Response] | None = None,
+        programs: Mapping[str, Result | str] | None = None,
         hanging: Sequence[str] = (),
     ) -> None:
         self.files = dict(files or {})
@@ -33,6 +34,7 @@ class FakeHost(Host):
         self.sizes = dict(sizes or {})
         self.space = dict(space or {})
         self.answers = dict(answers or {})
+        self.programs = dict(programs or {})
         self.hanging = tuple(hanging)
         self.ran: list[str] = []
         self.fetched: list[tuple[str, dict[str, str]]] = []
@@ -43,6 +45,12 @@ class FakeHost(Host):
         self.ran.append(line)
         assert timeout_s > 0
         said = self.commands.get(line, Result(MISSING, "", f"{argv[0]}: command not found"))
+        return Result(0, said, "") if isinstance(said, str) else said
+
+    def python(self, name: str, program: str, timeout_s: float) -> Result:
+        assert program
+        assert timeout_s > 0
+        said = self.programs.get(name, Result(1, "", "no module"))
         return Result(0, said, "") if isinstance(said, str) else said
 
     def which(self, command: str) -> str | None:

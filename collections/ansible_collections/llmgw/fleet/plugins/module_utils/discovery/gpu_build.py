@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Mapping
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import contract, gpu_class, unitfile
-from ansible_collections.llmgw.fleet.plugins.module_utils.smi_text import ListedGpu
+from ansible_collections.llmgw.fleet.plugins.module_utils import contract, unitfile
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_class
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_text import ListedGpu
 
 _ENGINE_WORDS = ("vllm", "sglang", "llama-server", "llama_server", "ollama", "tritonserver", "text-generation", "tgi")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import smi_xml
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import DeviceProcess, GpuFabric, Remap
-from tests.unit.module_utils import smi_texts
-from tests.unit.module_utils.smi_texts import card, document
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings import smi_xml
+from tests.support import smi_texts
+from tests.support.smi_texts import card, document
 
 
 def test_a_card_is_read_with_all_its_fields() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import smi_text
-from ansible_collections.llmgw.fleet.plugins.module_utils.smi_text import Failure, ListedGpu, ListedInstance
-from tests.unit.module_utils.smi_texts import mig_uuid, uuid
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings import smi_text
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_text import Failure, ListedGpu, ListedInstance
+from tests.support.smi_texts import mig_uuid, uuid
 
 
 def test_a_list_has_cards_and_their_instances_with_profiles() -> None:

@@ -11,9 +11,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import Mapping, NamedTuple
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import contract, gpu, gpu_findings, smi_text, smi_xml
+from ansible_collections.llmgw.fleet.plugins.module_utils import contract
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Finding
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_build, gpu_findings
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import UNUSABLE, Host, Result
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings import smi_text, smi_xml
 
 COMMAND = "nvidia-smi"
 # What the kernel driver has bound, whatever user space says.
@@ -227,8 +229,10 @@ def _finish(asking: _Asking, report: smi_xml.SmiReport, said: Mapping[str | None
     if report.gpus:
         query = asking.smi(_FOLLOW_UP_S, "--query-gpu=uuid,compute_cap", "--format=csv,noheader")
         capabilities = smi_text.compute_capabilities(query.stdout)
-    gpus = gpu.finish(report.gpus, listed, capabilities, lambda pid: gpu.owning_unit(host.read(f"/proc/{pid}/cgroup")))
-    unowned = {process.pid for card in gpus for _uuid, process in gpu.processes_on(card) if process.unit is None}
+    gpus = gpu_build.finish(
+        report.gpus, listed, capabilities, lambda pid: gpu_build.owning_unit(host.read(f"/proc/{pid}/cgroup"))
+    )
+    unowned = {process.pid for card in gpus for _uuid, process in gpu_build.processes_on(card) if process.unit is None}
     gone = frozenset(pid for pid in unowned if not host.exists(f"/proc/{pid}"))
     lost = [gpu_findings.lost(gpus[index], said.get(gpus[index].pci_address)) for index in report.lost]
     driver = contract.GpuDriver(COMMAND, None, report.driver_version, report.cuda_version)

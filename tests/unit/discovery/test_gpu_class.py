@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import gpu_class
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_class
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import node
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import NodeFacts
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record
 from ansible_collections.llmgw.fleet.plugins.module_utils.unitfile import Header
-from tests.unit.module_utils.fake_host import FakeHost
-from tests.unit.module_utils.smi_texts import card, document
+from tests.support.fake_host import FakeHost
+from tests.support.smi_texts import card, document
 
 STATE = "/var/lib/llmgw"
 FILES: dict[str, str | bytes] = {

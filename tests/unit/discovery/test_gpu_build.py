@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import contract, gpu
+from ansible_collections.llmgw.fleet.plugins.module_utils import contract
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import DeviceProcess, ForeignEngine, Gpu, MigInstance
-from ansible_collections.llmgw.fleet.plugins.module_utils.smi_text import ListedGpu, ListedInstance
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_build
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_text import ListedGpu, ListedInstance
 
 CARD = Gpu(0, "GPU-a", name="NVIDIA A100-SXM4-80GB", memory_total_mib=81920, memory_used_mib=5)
 OWN = "llmgw-chat.0.0.service"
 
 
 def finish(card: Gpu, *listed: ListedGpu, owned: tuple[int, ...] = ()) -> Gpu:
-    (found,) = gpu.finish([card], listed, {"GPU-a": "8.0"}, lambda pid: OWN if pid in owned else None)
+    (found,) = gpu_build.finish([card], listed, {"GPU-a": "8.0"}, lambda pid: OWN if pid in owned else None)
     return found
 
 
@@ -61,11 +62,13 @@ def test_processes_are_owned_by_their_unit() -> None:
 
 
 def test_a_cgroup_names_its_unit_in_every_hierarchy() -> None:
-    assert gpu.owning_unit(b"0::/system.slice/llmgw-chat.0.0.service\n") == OWN
-    assert gpu.owning_unit(b"3:memory:/\n1:name=systemd:/user.slice/app.slice/llmgw-chat.0.0.service/sub\n") == OWN
-    assert gpu.owning_unit(b"0::/system.slice/llmgw-gateway.service\n") is None
-    assert gpu.owning_unit(b"0::/system.slice/not-llmgw-chat.0.0.service.d\n") is None
-    assert gpu.owning_unit(None) is None
+    assert gpu_build.owning_unit(b"0::/system.slice/llmgw-chat.0.0.service\n") == OWN
+    assert (
+        gpu_build.owning_unit(b"3:memory:/\n1:name=systemd:/user.slice/app.slice/llmgw-chat.0.0.service/sub\n") == OWN
+    )
+    assert gpu_build.owning_unit(b"0::/system.slice/llmgw-gateway.service\n") is None
+    assert gpu_build.owning_unit(b"0::/system.slice/not-llmgw-chat.0.0.service.d\n") is None
+    assert gpu_build.owning_unit(None) is None
 
 
 def test_foreign_engines_are_named_with_all_their_devices_and_others_are_not() -> None:
@@ -76,7 +79,7 @@ def test_foreign_engines_are_named_with_all_their_devices_and_others_are_not() -
         Gpu(1, "GPU-b", processes=(engine,)),
         Gpu(2, "GPU-c", mig_instances=(MigInstance("MIG-c0", 0, processes=(DeviceProcess(5, "ollama", 1),)),)),
     ]
-    assert gpu.foreign_engines(cards) == (
+    assert gpu_build.foreign_engines(cards) == (
         ForeignEngine(5, "ollama", ("MIG-c0",)),
         ForeignEngine(7, "VLLM::Worker_TP0", ("GPU-a", "GPU-b")),
     )

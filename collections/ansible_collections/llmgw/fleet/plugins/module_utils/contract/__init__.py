@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The facts contract: what a node reports about itself (spec D1-D18), as standard-library dataclasses.
+
+Private to llmgw: nodes build these and send `asdict`, the controller validates the same classes. Every field has a
+default that means unknown (None) or "looked, found none" (an empty tuple), so that facts of another module stay
+readable (D15). Units are in the names: `*_bytes`, `*_mib`, `*_c` (Celsius), `*_w` (watts); times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.base import Finding, Probe
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.fabric import Imex, ImexNode, RdmaPort
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.gateway import (
+    EndpointHealth,
+    GatewayFacts,
+    PublishedBundle,
+)
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.gpu import (
+    DeviceProcess,
+    Ecc,
+    Gpu,
+    GpuDriver,
+    GpuFabric,
+    MigInstance,
+    NicPath,
+    NvlinkPeer,
+    Remap,
+    Xid,
+)
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.host import Cpu, Engine, Memory, System
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.node import CONTRACT_VERSION, NodeFacts
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.storage import Filesystem, Weights
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.units import ForeignEngine, ObservedUnit
+
+__all__ = [
+    "CONTRACT_VERSION",
+    "Cpu",
+    "DeviceProcess",
+    "Ecc",
+    "EndpointHealth",
+    "Engine",
+    "Filesystem",
+    "Finding",
+    "ForeignEngine",
+    "GatewayFacts",
+    "Gpu",
+    "GpuDriver",
+    "GpuFabric",
+    "Imex",
+    "ImexNode",
+    "Memory",
+    "MigInstance",
+    "NicPath",
+    "NodeFacts",
+    "NvlinkPeer",
+    "ObservedUnit",
+    "Probe",
+    "PublishedBundle",
+    "RdmaPort",
+    "Remap",
+    "System",
+    "Weights",
+    "Xid",
+]

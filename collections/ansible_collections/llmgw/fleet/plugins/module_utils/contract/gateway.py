@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a gateway host holds and says (R11, P9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+
+@dataclass(frozen=True)
+class PublishedBundle:
+    """The bundle a gateway host holds (R11): its generation and the digest of its routes."""
+
+    path: str
+    generation: Optional[int] = None
+    routes_digest: Optional[str] = None
+    written_at: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class EndpointHealth:
+    """What the gateway on this host says of one endpoint; evidence for lost nodes (P9)."""
+
+    endpoint: str
+    state: Optional[str] = None
+    in_flight: Optional[int] = None
+    since: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class GatewayFacts:
+    """The gateway of a gateway host: `reachable` is None when it was not asked."""
+
+    reachable: Optional[bool] = None
+    generation: Optional[int] = None
+    endpoints: Tuple[EndpointHealth, ...] = ()
+    bundle: Optional[PublishedBundle] = None
