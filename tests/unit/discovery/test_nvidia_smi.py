@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import nvidia_smi
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_build, nvidia_smi
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
 from tests.support import smi_texts
 from tests.support.fake_host import FakeHost
@@ -34,7 +34,7 @@ def alone(number: int) -> str:
 
 
 def test_a_machine_without_nvidia_smi_has_no_cards_and_nothing_is_wrong() -> None:
-    assert nvidia_smi.read_cards(FakeHost(), 30) == nvidia_smi.Cards(())
+    assert nvidia_smi.read_cards(FakeHost(), 30) == gpu_build.Cards(())
 
 
 def test_cards_without_nvidia_smi_are_unknown_and_that_is_told() -> None:

@@ -6,7 +6,7 @@ Private to llmgw and pure. Every path to the cards ends here, so that equal hard
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Callable, Iterable, Mapping
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract, unitfile
@@ -14,6 +14,15 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_c
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_text import ListedGpu
 
 _ENGINE_WORDS = ("vllm", "sglang", "llama-server", "llama_server", "ollama", "tritonserver", "text-generation", "tgi")
+
+
+@dataclass(frozen=True)
+class Cards:
+    """What a path found: `gpus` is None when the cards are unknown, an empty tuple when the node has none."""
+
+    gpus: tuple[contract.Gpu, ...] | None
+    driver: contract.GpuDriver | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def finish(

@@ -83,9 +83,7 @@ def collect(host: Host, options: Options) -> NodeFacts:
     units = probes.ask("units", _UNITS_S, lambda: _units(host, scope, state_dir))
     marked = probes.ask("state", _SYSTEM_S, lambda: _state(host, state_dir)) or _Marked()
     cards_s = probes.left(_CARDS_S)
-    cards = probes.ask("gpus", cards_s, lambda: nvidia_smi.read_cards(host, cards_s * _ASKING)) or nvidia_smi.Cards(
-        None
-    )
+    cards = probes.ask("gpus", cards_s, lambda: nvidia_smi.read_cards(host, cards_s * _ASKING)) or gpu_build.Cards(None)
     disks = probes.ask("storage", _STORAGE_S, lambda: storage.read_storage(host, (*model_dirs, state_dir)))
     found = _weights(host, model_dirs, disks, probes) if model_dirs and disks else None
     installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Mapping, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract
@@ -77,16 +77,7 @@ _UNREADABLE = _Explained(
 )
 
 
-@dataclass(frozen=True)
-class Cards:
-    """What a path found: `gpus` is None when the cards are unknown, an empty tuple when the node has none."""
-
-    gpus: tuple[contract.Gpu, ...] | None
-    driver: contract.GpuDriver | None = None
-    findings: tuple[Finding, ...] = ()
-
-
-def read_cards(host: Host, budget_s: float) -> Cards:
+def read_cards(host: Host, budget_s: float) -> gpu_build.Cards:
     """The cards of this machine, within `budget_s` seconds. Without nvidia-smi and without a bound card there are none.
 
     Where nvidia-smi gives up because of one card, the others are asked for by their addresses.
@@ -104,7 +95,7 @@ def read_cards(host: Host, budget_s: float) -> Cards:
         if failure.condition not in _WHOLE_DRIVER:
             report = _one_by_one(asking, bound)
         if report is None:
-            return Cards(None, contract.GpuDriver(source=COMMAND), (_failed(failure, answer),))
+            return gpu_build.Cards(None, contract.GpuDriver(source=COMMAND), (_failed(failure, answer),))
     said = _said(answer)
     return _finish(asking, _with_missing(host, report, bound, said), said)
 
@@ -126,9 +117,9 @@ class _Asking(NamedTuple):
         return time.monotonic() >= self.deadline
 
 
-def _without_tool(bound: tuple[str, ...]) -> Cards:
+def _without_tool(bound: tuple[str, ...]) -> gpu_build.Cards:
     if not bound:
-        return Cards(())
+        return gpu_build.Cards(())
     finding = Finding(
         code="nvidia-smi-missing",
         severity="warn",
@@ -136,7 +127,7 @@ def _without_tool(bound: tuple[str, ...]) -> Cards:
         remedy="Install the driver's utilities (nvidia-smi) of the same version.",
         evidence=bound,
     )
-    return Cards(None, None, (finding,))
+    return gpu_build.Cards(None, None, (finding,))
 
 
 def _failure(answer: Result) -> smi_text.Failure:
@@ -218,7 +209,7 @@ def _is_excluded(host: Host, address: str | None) -> bool:
     return re.search(rb"^(?:GPU Excluded|Blacklisted)\s*:\s*Yes", information, re.MULTILINE) is not None
 
 
-def _finish(asking: _Asking, report: smi_xml.SmiReport, said: Mapping[str | None, str]) -> Cards:
+def _finish(asking: _Asking, report: smi_xml.SmiReport, said: Mapping[str | None, str]) -> gpu_build.Cards:
     host = asking.host
     listed: tuple[smi_text.ListedGpu, ...] = ()
     if any(
@@ -236,4 +227,4 @@ def _finish(asking: _Asking, report: smi_xml.SmiReport, said: Mapping[str | None
     gone = frozenset(pid for pid in unowned if not host.exists(f"/proc/{pid}"))
     lost = [gpu_findings.lost(gpus[index], said.get(gpus[index].pci_address)) for index in report.lost]
     driver = contract.GpuDriver(COMMAND, None, report.driver_version, report.cuda_version)
-    return Cards(gpus, driver, (*lost, *gpu_findings.judge(gpus, gone)))
+    return gpu_build.Cards(gpus, driver, (*lost, *gpu_findings.judge(gpus, gone)))
