@@ -22,7 +22,7 @@ class Cards:
 
     gpus: tuple[contract.Gpu, ...] | None
     driver: contract.GpuDriver | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[contract.Finding, ...] = ()
 
 
 def finish(
