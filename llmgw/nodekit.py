@@ -7,6 +7,7 @@ from pathlib import Path
 
 try:
     from ansible_collections.llmgw.fleet.plugins.module_utils import contract, readiness, unitchange, unitfile
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import parts
 except ImportError as error:
     import ansible_collections
 
@@ -17,7 +18,7 @@ except ImportError as error:
     )
     raise ImportError(_MESSAGE) from error
 
-__all__ = ["contract", "readiness", "unitchange", "unitfile"]
+__all__ = ["contract", "parts", "readiness", "unitchange", "unitfile"]
 
 
 def version() -> str:

@@ -19,12 +19,13 @@ from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import VARIABLES, Host, relevant
+from llmgw.fleet.joining import joined
 from llmgw.model.plan import Publish
 from llmgw.nodekit import version
 from llmgw.plan.text import plan_lines, summary_line
 from llmgw.routes.now import routes_now
 
-__all__ = ["VARIABLES", "Path", "Request", "hosts_of", "keep_facts", "make_plan", "settle"]
+__all__ = ["VARIABLES", "Path", "Request", "hosts_of", "keep_facts", "known_hardware", "make_plan", "settle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,23 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
         else:
             try:
                 # Nodes run the modules of this very collection, and nothing on a node knows its version.
-                store.save(directory, host, replace(parse_facts(document), module_version=version()))
+                fresh = replace(parse_facts(document), module_version=version())
+                store.save(directory, host, joined(store.load(directory, host).facts, fresh))
             except LlmgwError as error:
                 missing[host] = str(error)
             else:
                 stored.append(host)
     return {"stored": stored, "missing": missing}
+
+
+def known_hardware(directory: Path, hosts: Iterable[str]) -> dict[str, str]:
+    """Host to the hardware key of its stored facts, for hosts whose hardware they hold whole."""
+    stored = {host: store.load(directory, host).facts for host in hosts}
+    return {
+        host: facts.hardware_key
+        for host, facts in stored.items()
+        if facts is not None and facts.hardware_key is not None and facts.gathered is None
+    }
 
 
 def make_plan(request: Request) -> dict[str, Any]:

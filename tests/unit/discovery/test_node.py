@@ -143,3 +143,34 @@ def test_facts_travel_as_json() -> None:
     host = FakeHost(FILES, commands={"nvidia-smi -q -x": document(card())})
     text = json.dumps(dataclasses.asdict(node.collect(host, node.Options(model_dirs=["/models"]))))
     assert json.loads(text)["gpus"][0]["device_class"] == "h100-80g"
+
+
+BOOT: dict[str, str | bytes] = {"/proc/sys/kernel/random/boot_id": "b1\n", "/sys/module/nvidia/version": "580.65.06\n"}
+
+
+def test_a_refresh_reads_the_volatile_parts_of_a_machine_it_knows() -> None:
+    options = node.Options(gather=["volatile"], known_key="b1 580.65.06")
+    facts = node.collect(FakeHost({**FILES, **BOOT}), options)
+    assert facts.cpu is None
+    assert facts.engines is None
+    assert facts.memory is not None
+    assert facts.gathered is not None
+    assert {"memory", "units"} <= set(facts.gathered)
+    assert not {"cpu", "engines", "weights"} & set(facts.gathered)
+    assert not {"cpu", "engines", "weights"} & set(probes(facts))
+
+
+@pytest.mark.parametrize("known", [None, "b0 580.65.06", "b1 570.10"])
+def test_after_a_reboot_or_a_new_driver_a_refresh_reads_the_hardware_too(known: str | None) -> None:
+    facts = node.collect(FakeHost({**FILES, **BOOT}), node.Options(gather=["volatile"], known_key=known))
+    assert facts.hardware_key == "b1 580.65.06"
+    assert facts.cpu is not None
+    assert facts.engines == ()
+
+
+def test_every_part_says_when_it_was_read_and_every_finding_who_found_it() -> None:
+    facts = node.collect(FakeHost(FILES), node.Options(model_dirs=["/models"]))
+    assert {probe.at for probe in facts.probes} == {1_700_000_000.0}
+    assert {finding.part for finding in facts.findings} <= {probe.name for probe in facts.probes}
+    assert None not in {finding.part for finding in facts.findings}
+    assert facts.gathered is None

@@ -56,6 +56,22 @@ options:
   gateway_admin_token_file:
     description: File on the host with the bearer token for O(gateway_admin_url).
     type: path
+  gather:
+    description:
+      - What to read, as names of parts (V(cpu), V(topology), V(subnets), V(engines), V(system), V(memory), V(units),
+        V(state), V(gpus), V(xids), V(imex), V(rdma), V(storage), V(gateway), V(weights)) and of groups (V(all),
+        V(hardware), V(volatile)).
+      - A V(!) in front takes a part or group out.
+      - Parts that are not read are V(null), and C(gathered) lists those that are. Joining them with facts stored before
+        is for M(llmgw.fleet.store_facts).
+    type: list
+    elements: str
+    default: [all]
+  known_key:
+    description:
+      - The C(hardware_key) of facts that are known already.
+      - When it is not that of the running boot and driver, the hardware is read whatever O(gather) says.
+    type: str
   timeout_s:
     description: Seconds that the whole discovery may take. What was not read by then is unknown.
     type: float
@@ -122,6 +138,15 @@ ansible_facts:
           description: When the facts were taken, in seconds since 1970.
           type: float
           returned: always
+        hardware_key:
+          description: Boot and driver version for which the facts about the hardware hold.
+          type: str
+          returned: when readable
+        gathered:
+          description: The parts that were read, V(null) for all.
+          type: list
+          elements: str
+          returned: when O(gather) left some out
         system:
           description: Operating system, kernel, boot, service manager, ports in use.
           type: dict
@@ -221,6 +246,8 @@ def main() -> None:
             "gateway_bundle": {"type": "path"},
             "gateway_admin_url": {"type": "str"},
             "gateway_admin_token_file": {"type": "path", "no_log": False},
+            "gather": {"type": "list", "elements": "str", "default": ["all"]},
+            "known_key": {"type": "str", "no_log": False},
             "timeout_s": {"type": "float", "default": DEFAULT_TIMEOUT_S},
         },
         supports_check_mode=True,
@@ -235,8 +262,14 @@ def main() -> None:
         gateway_admin_url=given["gateway_admin_url"],
         gateway_admin_token_file=given["gateway_admin_token_file"],
         timeout_s=given["timeout_s"],
+        gather=given["gather"],
+        known_key=given["known_key"],
     )
-    module.exit_json(changed=False, ansible_facts={"llmgw": asdict(collect(Host(), options))})
+    try:
+        facts = collect(Host(), options)
+    except ValueError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, ansible_facts={"llmgw": asdict(facts)})
 
 
 if __name__ == "__main__":

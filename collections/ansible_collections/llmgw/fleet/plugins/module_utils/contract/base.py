@@ -17,6 +17,7 @@ class Finding:
     remedy: Optional[str] = None
     subject: Optional[str] = None  # UUID of a device, a unit's name, a mount point; None: the node
     evidence: Tuple[str, ...] = ()
+    part: Optional[str] = None  # of discovery that found it; None: found elsewhere
 
 
 @dataclass(frozen=True)

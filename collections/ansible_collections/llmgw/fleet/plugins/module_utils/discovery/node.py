@@ -1,37 +1,36 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Everything a node reports, in one call (D1-D15): runs every probe within its time and keeps what the others found.
+"""Everything a node reports, in one call (D1-D18): runs the parts within their time and keeps what the others found.
 
-Private to llmgw. A probe that fails costs its own part, which stays unknown, and gives a finding that says why.
+Private to llmgw. A part that fails costs itself: it stays unknown, and a finding says why. Parts that the caller knows
+already are left out, and the caller joins the answer with what it has.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple, Sequence, TypeVar
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import observed, readiness, systemd
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
-    Finding,
-    GatewayFacts,
-    NodeFacts,
-    ObservedUnit,
-    Probe,
-    Weights,
-)
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import NodeFacts, ObservedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
     engines,
-    gateway_facts,
     gpu_build,
     nvidia_smi,
+    parts,
     storage,
     system_facts,
-    weights,
 )
-from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, within
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.probes import Probes
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
 
 if TYPE_CHECKING:
+    from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
+        Filesystem,
+        GatewayFacts,
+        Weights,
+    )
+    from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
     from ansible_collections.llmgw.fleet.plugins.module_utils.unitfile import Header
 
 DEFAULT_TIMEOUT_S = 60.0
@@ -43,14 +42,18 @@ _WEIGHTS_S = 15.0
 _ENGINES_S = 25.0
 _GATEWAY_S = 5.0
 _READY_S = 1.0
-# Part of the cards' time that is for asking the driver; the rest is for making sense of what it said.
+# Part of a probe's time that is for asking; the rest is for making sense of what was said.
 _ASKING = 0.9
-_T = TypeVar("_T")
+_DRIVER_VERSION = "/sys/module/nvidia/version"
+_BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to look at. `state_dir` None: the scope's usual one. No `model_dirs`: no weights are looked for (D12)."""
+    """What to look at. `state_dir` None: the scope's usual one. No `model_dirs`: no weights are looked for (D12).
+
+    `gather` names parts (`parts.chosen`); `known_key` is the `hardware_key` of the facts that the caller has.
+    """
 
     scope: str = systemd.SYSTEM
     state_dir: str | None = None
@@ -61,6 +64,8 @@ class Options:
     gateway_admin_token_file: str | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     module_version: str | None = None
+    gather: Sequence[str] = ("all",)
+    known_key: str | None = None
 
 
 class _Marked(NamedTuple):
@@ -72,105 +77,89 @@ class _Marked(NamedTuple):
 
 
 def collect(host: Host, options: Options) -> NodeFacts:
-    """The facts of this machine, within `options.timeout_s` seconds. Never raises for what a machine can do wrong."""
-    probes = _Probes(time.monotonic() + options.timeout_s)
+    """The facts of this machine, within `options.timeout_s` seconds. Never raises for what a machine can do wrong.
+
+    Raises ValueError when `options.gather` names a part that does not exist.
+    """
+    key = hardware_key(host)
+    wanted = parts.needed(options.gather, key, options.known_key)
+    probes = Probes(host, time.monotonic() + options.timeout_s, wanted)
     scope = options.scope
     state_dir = options.state_dir or _usual_state_dir(host, scope)
-    model_dirs = tuple(options.model_dirs or ())
     system = probes.ask("system", _SYSTEM_S, lambda: system_facts.read_system(host, scope))
     memory = probes.ask("memory", _SYSTEM_S, lambda: system_facts.read_memory(host))
     cpu = probes.ask("cpu", _SYSTEM_S, lambda: system_facts.read_cpu(host))
     units = probes.ask("units", _UNITS_S, lambda: _units(host, scope, state_dir))
     marked = probes.ask("state", _SYSTEM_S, lambda: _state(host, state_dir)) or _Marked()
-    cards_s = probes.left(_CARDS_S)
-    cards = probes.ask("gpus", cards_s, lambda: nvidia_smi.read_cards(host, cards_s * _ASKING)) or gpu_build.Cards(None)
-    disks = probes.ask("storage", _STORAGE_S, lambda: storage.read_storage(host, (*model_dirs, state_dir)))
-    found = _weights(host, model_dirs, disks, probes) if model_dirs and disks else None
+    found = _cards(host, probes)
+    filesystems, weights = _disks(host, probes, tuple(options.model_dirs or ()), state_dir)
     installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands))
-    gateway, gateway_findings = _gateway(host, options, probes)
+    gateway = _gateway(host, options, probes)
     return NodeFacts(
         module_version=options.module_version,
         collected_at=host.clock(),
+        hardware_key=key,
+        gathered=None if wanted == frozenset(parts.ALL) else tuple(sorted(wanted)),
         system=system,
         memory=memory,
         cpu=cpu,
-        driver=cards.driver,
-        gpus=cards.gpus,
-        filesystems=disks.filesystems if disks else None,
-        weights=found,
+        driver=found.driver,
+        gpus=found.gpus,
+        filesystems=filesystems,
+        weights=weights,
         engines=installed,
         units=units,
-        foreign_engines=None if cards.gpus is None else gpu_build.foreign_engines(cards.gpus),
+        foreign_engines=None if found.gpus is None else gpu_build.foreign_engines(found.gpus),
         generation=marked.generation,
         cordoned=marked.cordoned,
         drained=marked.drained,
         gateway=gateway,
-        findings=(*cards.findings, *(disks.findings if disks else ()), *gateway_findings, *probes.findings),
+        findings=tuple(probes.findings),
         probes=tuple(probes.done),
     )
 
 
-class _Probes:
-    """Runs the parts one after the other and keeps how each went; `deadline` is of time.monotonic."""
-
-    def __init__(self, deadline: float) -> None:
-        self._deadline = deadline
-        self.done: list[Probe] = []
-        self.findings: list[Finding] = []
-
-    def left(self, at_most_s: float) -> float:
-        """Seconds that a part may take."""
-        return max(0.0, min(at_most_s, self._deadline - time.monotonic()))
-
-    def ask(self, name: str, at_most_s: float, probe: Callable[[], _T]) -> _T | None:
-        """What the probe returns; None, and a finding, when it raises or takes too long."""
-        begun = time.monotonic()
-        try:
-            value = self._within(self.left(at_most_s), probe)
-        except Exception as error:  # noqa: BLE001 - whatever a machine does to a probe, the others go on (D15)
-            detail = " ".join(f"{type(error).__name__}: {error}".split())
-            self.done.append(Probe(name, _since(begun), ok=False, detail=detail))
-            self.findings.append(_failed(name, detail))
-            return None
-        self.done.append(Probe(name, _since(begun), ok=True))
-        return value
-
-    @staticmethod
-    def _within(seconds: float, probe: Callable[[], _T]) -> _T:
-        # A probe that could not be waited for is not begun: what it starts would outlive the module.
-        if seconds <= 0:
-            raise TimeoutError("no time was left for it")
-        return within(seconds, probe)
-
-
-def _since(begun: float) -> float:
-    return round(time.monotonic() - begun, 4)
-
-
-def _failed(name: str, detail: str) -> Finding:
-    return Finding(
-        code="probe-failed",
-        severity="warn",
-        message=f"the probe '{name}' failed, so its facts are unknown: {detail}",
-        remedy="Mend what it names, then look again: llmgw facts refresh.",
-    )
+def hardware_key(host: Host) -> str | None:
+    """What facts about the hardware hold for: this boot with this version of the driver; None when unreadable (D18)."""
+    boot = (host.read(_BOOT) or b"").decode("ascii", "replace").strip()
+    driver = (host.read(_DRIVER_VERSION) or b"").decode("ascii", "replace").strip()
+    return f"{boot} {driver or 'no driver'}" if boot else None
 
 
 def _usual_state_dir(host: Host, scope: str) -> str:
     return "/var/lib/llmgw" if scope == systemd.SYSTEM else f"{host.home()}/.local/state/llmgw"
 
 
+def _cards(host: Host, probes: Probes) -> gpu_build.Cards:
+    """The cards with what the topology and the kernel log add to them; each of the three may fail alone."""
+    asking_s = probes.left(_CARDS_S) * _ASKING
+    found = probes.ask("gpus", _CARDS_S, lambda: nvidia_smi.read_cards(host, asking_s)) or gpu_build.Cards(None)
+    probes.found("gpus", found.findings)
+    return found
+
+
+def _disks(
+    host: Host, probes: Probes, model_dirs: tuple[str, ...], state_dir: str
+) -> tuple[tuple[Filesystem, ...] | None, tuple[Weights, ...] | None]:
+    """Filesystems, and the weights in the directories that answer: a dead share would hold up the search elsewhere."""
+    disks = probes.ask("storage", _STORAGE_S, lambda: storage.read_storage(host, (*model_dirs, state_dir)))
+    if disks is None:
+        return None, None
+    probes.found("storage", disks.findings)
+    if not model_dirs:
+        return disks.filesystems, None
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import weights  # noqa: PLC0415 - where they are
+
+    alive = [path for path in model_dirs if path in disks.answering]
+    answer = probes.ask("weights", _WEIGHTS_S, lambda: weights.read_weights(host, alive, disks.filesystems or ()))
+    if answer is None:
+        return disks.filesystems, None
+    return disks.filesystems, answer
+
+
 def _units(host: Host, scope: str, state_dir: str) -> tuple[ObservedUnit, ...]:
     manager = systemd.Manager(host, scope)
     return observed.observe_units(host, manager, state_dir, lambda header, record: _serves(host, header, record))
-
-
-def _weights(
-    host: Host, model_dirs: Sequence[str], disks: storage.Storage, probes: _Probes
-) -> tuple[Weights, ...] | None:
-    """Weights in the directories that answer: one on a dead share would hold up the search in the others."""
-    alive = [path for path in model_dirs if path in disks.answering]
-    return probes.ask("weights", _WEIGHTS_S, lambda: weights.read_weights(host, alive, disks.filesystems or ()))
 
 
 def _serves(host: Host, header: Header, record: Record) -> bool | None:
@@ -197,9 +186,11 @@ def _state(host: Host, state_dir: str) -> _Marked:
     return _Marked(StateFiles(host, state_dir).generation(), "cordoned" in present, "drained" in present)
 
 
-def _gateway(host: Host, options: Options, probes: _Probes) -> tuple[GatewayFacts | None, tuple[Finding, ...]]:
+def _gateway(host: Host, options: Options, probes: Probes) -> GatewayFacts | None:
     if options.gateway_bundle is None and options.gateway_admin_url is None:
-        return None, ()
+        return None
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gateway_facts  # noqa: PLC0415
+
     answer = probes.ask(
         "gateway",
         _GATEWAY_S,
@@ -207,4 +198,7 @@ def _gateway(host: Host, options: Options, probes: _Probes) -> tuple[GatewayFact
             host, options.gateway_bundle, options.gateway_admin_url, options.gateway_admin_token_file
         ),
     )
-    return answer or (None, ())
+    if answer is None:
+        return None
+    probes.found("gateway", answer[1])
+    return answer[0]
