@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 try:
     from ansible_collections.llmgw.fleet.plugins.module_utils import contract, readiness, unitchange, unitfile
+    from ansible_collections.llmgw.fleet.plugins.module_utils.capture.errors import CaptureError
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import parts
+    from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
+    from ansible_collections.llmgw.fleet.plugins.module_utils.readings.kinds import KINDS as TEXT_KINDS
 except ImportError as error:
     import ansible_collections
 
@@ -18,7 +22,10 @@ except ImportError as error:
     )
     raise ImportError(_MESSAGE) from error
 
-__all__ = ["contract", "parts", "readiness", "unitchange", "unitfile"]
+if TYPE_CHECKING:
+    from ansible_collections.llmgw.fleet.plugins.module_utils.capture.taking import Taken
+
+__all__ = ["TEXT_KINDS", "CaptureError", "Unreadable", "contract", "parts", "readiness", "unitchange", "unitfile"]
 
 
 def version() -> str:
@@ -29,10 +36,36 @@ def version() -> str:
     )
 
 
+# The probes are imported where they are called: nothing else of llmgw needs them.
+
+
 def collect_here(*, scope: str, model_dirs: list[str] | None) -> contract.NodeFacts:
     """The facts of this machine, by the very code that runs on nodes (D17)."""
-    # Imported here: nothing else of llmgw needs the probes.
     from ansible_collections.llmgw.fleet.plugins.module_utils import host  # noqa: PLC0415
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node  # noqa: PLC0415
 
     return node.collect(host.Host(), node.Options(scope=scope, model_dirs=model_dirs, module_version=version()))
+
+
+def capture_here(path: Path, *, scope: str, model_dirs: list[str] | None, redact: bool) -> Taken:
+    """Captures this machine as an archive (D16). Raises OSError."""
+    from ansible_collections.llmgw.fleet.plugins.module_utils import host  # noqa: PLC0415
+    from ansible_collections.llmgw.fleet.plugins.module_utils.capture import taking  # noqa: PLC0415
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node  # noqa: PLC0415
+
+    options = node.Options(scope=scope, model_dirs=model_dirs, module_version=version())
+    return taking.write(host.Host(), options, str(path), None, taking.Redaction() if redact else None)
+
+
+def facts_in_capture(path: Path) -> contract.NodeFacts:
+    """The facts that this version makes of a capture, wherever it was made (D16). Raises CaptureError."""
+    from ansible_collections.llmgw.fleet.plugins.module_utils.capture import loading, taking  # noqa: PLC0415
+
+    return taking.facts_in(loading.load(str(path)), version())
+
+
+def read_text(kind: str, text: str) -> dict[str, Any]:
+    """What a tool's output says, as discovery reads it: JSON values. Raises Unreadable; `kind` is of TEXT_KINDS."""
+    from ansible_collections.llmgw.fleet.plugins.module_utils.readings import kinds  # noqa: PLC0415
+
+    return kinds.reading(kind, text)

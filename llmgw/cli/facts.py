@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llmgw facts`: what nodes are, read here, read from the fleet, or as stored (D17)."""
+"""`llmgw facts`: what nodes are, read here, from a capture, from the fleet, or as stored (D16, D17)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from llmgw.apply.events import Progress, unexplained
 from llmgw.apply.inputs import find_paths
 from llmgw.apply.runner import Run, run_playbook
 from llmgw.cli import exits, options
+from llmgw.cli.facts_parse import parse
 from llmgw.cli.facts_text import node_lines, table_lines
 from llmgw.cli.style import printable
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.inventory import read_inventory
 from llmgw.fleet.snapshot import View, build_snapshot
+from llmgw.nodekit import CaptureError, collect_here, contract, facts_in_capture
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,32 +36,50 @@ FACTS_FORMAT = 1
 
 @app.command()
 def local(
-    model_dir: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--model-dir", metavar="DIR", help="Directory to look for weights in; may be given several times."
-        ),
+    model_dir: options.ModelDirs = None,
+    scope: options.Scope = None,
+    capture: Annotated[
+        Path | None,
+        typer.Option("--capture", metavar="PATH", help="Look at a capture instead: its .tar.gz, or as a directory."),
     ] = None,
-    scope: Annotated[str, typer.Option(metavar="SCOPE", help="systemd manager: system or user.")] = "system",
     *,
     as_json: options.AsJson = False,
 ) -> int:
-    """Print what the scheduler would see on this machine."""
-    from llmgw.nodekit import collect_here
-
-    facts = collect_here(scope=scope, model_dirs=None if model_dir is None else [str(path) for path in model_dir])
+    """Print what the scheduler would see on this machine, or on a captured one."""
+    if capture is None:
+        name = "this machine"
+        facts = collect_here(scope=options.scope(scope), model_dirs=options.words(model_dir))
+    elif model_dir or scope:
+        raise typer.BadParameter("a capture holds the options that it was made with: give --capture alone")
+    else:
+        name = str(capture)
+        facts = _captured(capture)
     if as_json:
         print(json.dumps({"format_version": FACTS_FORMAT, **asdict(facts)}, indent=2, sort_keys=True))
     else:
-        print(printable("\n".join(node_lines("this machine", facts))))
+        print(printable("\n".join(node_lines(name, facts))))
     return exits.OK
+
+
+def _captured(path: Path) -> contract.NodeFacts:
+    try:
+        return facts_in_capture(path)
+    except CaptureError as error:
+        raise LlmgwError("capture-broken", error.why, where=error.where, fix=error.fix) from error
+
+
+app.command()(parse)
 
 
 @app.command()
 def refresh(
-    inventory: options.Inventory = options.DEFAULT_INVENTORY, facts: options.Facts = None, limit: options.Limit = None
+    inventory: options.Inventory = options.DEFAULT_INVENTORY,
+    facts: options.Facts = None,
+    limit: options.Limit = None,
+    gather: options.Gather = None,
 ) -> int:
     """Read every host of the fleet again and store what it answers."""
+    words = options.gather(gather)
     paths = find_paths(inventory, None, facts)
     progress = Progress()
 
@@ -67,7 +87,7 @@ def refresh(
         for line in progress.feed(event):
             print(printable(line), file=sys.stderr, flush=True)
 
-    status = run_playbook(Run("llmgw.fleet.discover", paths, limit=limit), show)
+    status = run_playbook(Run("llmgw.fleet.discover", paths, {"llmgw_gather": words}, limit=limit), show)
     for error in (*progress.errors, *unexplained(progress, status)):
         print(printable(error), file=sys.stderr)
     hosts = read_inventory(paths.inventory)

@@ -1,33 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts as text: one node in full, or a table of the fleet. What is unknown is shown as `-` (V1)."""
+"""Facts as text: a table of the fleet, or one node in full. What is unknown is shown as `-` (V1)."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
-from llmgw.fleet.devices import devices_of
-from llmgw.model.node import FleetSnapshot, Node
+from llmgw.cli.cells import (
+    GB,
+    age,
+    devices_cell,
+    disk_cell,
+    disk_of,
+    memory_cell,
+    or_dash,
+    plural,
+    rank,
+    usage_cell,
+)
+from llmgw.cli.facts_cards import card_lines
+from llmgw.cli.facts_fabric import domain_lines, port_lines
+from llmgw.cli.table import lines_of, wrapped
+from llmgw.fleet.aging import age_of
+from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.nodekit import contract
 
-GB = 10**9
-MIB = 2**20
+__all__ = ["devices_cell", "disk_cell", "memory_cell", "node_lines", "state_cell", "table_lines"]
+
+WIDTH = 100
+_LABEL = 12
+"""Where the text of a line begins, and so how far its continuations are indented."""
+_EVIDENCE = 3
+"""How much of a finding's evidence is shown."""
+_OLDER_S = 60.0
+"""A part that was read so much earlier than the rest has its own age."""
 
 
 def table_lines(fleet: FleetSnapshot) -> list[str]:
     """One row a node: state, devices by class, memory free/total, units, age of the facts, findings."""
     rows: list[tuple[str, ...]] = [("NODE", "STATE", "DEVICES", "MEM", "DISK", "ENGINES", "UNITS", "AGE", "FINDINGS")]
     rows += [_row(node) for node in fleet.nodes]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return lines_of(rows)
 
 
 def _row(node: Node) -> tuple[str, ...]:
     facts = node.facts
-    marks = [word for word, on in (("cordoned", node.cordoned), ("drained", node.drained)) if on]
     return (
         node.name,
-        ",".join([node.state.value, *marks]),
+        state_cell(node),
         devices_cell(facts),
         memory_cell(facts.memory if facts else None),
         disk_cell(facts.filesystems if facts else None),
@@ -35,88 +54,142 @@ def _row(node: Node) -> tuple[str, ...]:
         if facts is None or facts.engines is None
         else ",".join(sorted(one.kind for one in facts.engines)) or "none",
         "-" if facts is None or facts.units is None else str(len(facts.units)),
-        "-" if node.facts_age_s is None else _age(node.facts_age_s),
+        "-" if node.facts_age_s is None else age(node.facts_age_s),
         str(len(node.findings)) if node.findings else "",
     )
 
 
-def devices_cell(facts: contract.NodeFacts | None) -> str:
-    """`8 x h200-141g`, `none`, or `-` when unknown; MIG instances count as their class."""
-    devices = devices_of(facts) if facts else None
-    if devices is None:
-        return "-"
-    counts = Counter(device.device_class for device in devices)
-    return ", ".join(f"{count} x {name}" for name, count in sorted(counts.items())) or "none"
+def state_cell(node: Node) -> str:
+    """`ok`, `ok,cordoned`, `unreachable,drained`."""
+    marks = [word for word, on in (("cordoned", node.cordoned), ("drained", node.drained)) if on]
+    return ",".join([node.state.value, *marks])
 
 
-def memory_cell(memory: contract.Memory | None) -> str:
-    """`12/16 GB`: available of total, rounded; `-` when unknown."""
-    if memory is None or memory.total_bytes is None:
-        return "-"
-    free = "-" if memory.available_bytes is None else f"{memory.available_bytes / GB:.0f}"
-    return f"{free}/{memory.total_bytes / GB:.0f} GB"
+def node_lines(
+    name: str, facts: contract.NodeFacts | None, seen: Node | None = None, now: float | None = None
+) -> list[str]:
+    """Everything a scheduler would ask of one node, in lines of about 100 characters.
+
+    `seen` adds what only the fleet as a whole tells: its state, the verdicts on its ports, its place in an NVLink
+    domain; `now` (Unix seconds) the age of what was read.
+    """
+    lines = [name]
+    for label, text in _entries(facts, seen, now):
+        lines += wrapped(f"  {label:<{_LABEL - 3}} {text}", WIDTH, " " * _LABEL) if label else [text]
+    return lines
 
 
-def disk_cell(filesystems: Sequence[contract.Filesystem] | None) -> str:
-    """Free of total over the node's own filesystems, shared ones left out (D11)."""
-    own = [
-        one
-        for one in filesystems or ()
-        if one.shared is not True and one.total_bytes is not None and one.free_bytes is not None
+def _entries(facts: contract.NodeFacts | None, seen: Node | None, now: float | None) -> Iterator[tuple[str, str]]:
+    """Label and text of each entry; lines that are laid out already have no label."""
+    if seen is not None:
+        yield from _place(seen)
+    if facts is None:
+        yield "facts", "none stored"
+    else:
+        if now is not None:
+            yield from _times(facts, now)
+        for section in _SECTIONS:
+            yield from section(facts)
+        yield "devices", devices_cell(facts) if seen is None else usage_cell(seen)
+        for line in card_lines(facts, seen.devices if seen else None):
+            yield "", line
+        yield from domain_lines(facts, seen)
+        yield from port_lines(facts, seen)
+        for section in _CONTENTS:
+            yield from section(facts)
+    yield from _findings(seen.findings if seen else facts.findings if facts else ())
+
+
+def _place(node: Node) -> Iterator[tuple[str, str]]:
+    yield "state", state_cell(node).replace(",", ", ") + _meaning(node.state)
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(node.labels.items()))
+    yield "address", f"{node.address}{f', labels {labels}' if labels else ''}"
+
+
+def _meaning(state: NodeState) -> str:
+    return {
+        NodeState.UNREACHABLE: ": it does not answer; what runs there is left alone",
+        NodeState.UNSEEN: ": nothing is known of it; `llmgw facts refresh` looks",
+        NodeState.LOST: ": its replicas are replaced elsewhere",
+    }.get(state, "")
+
+
+def _times(facts: contract.NodeFacts, now: float) -> Iterator[tuple[str, str]]:
+    whole = None if facts.collected_at is None else max(0.0, now - facts.collected_at)
+    older = [
+        (one.name, old)
+        for one in facts.probes
+        if (old := age_of(facts, one.name, now)) is not None and old > (whole or 0.0) + _OLDER_S
     ]
-    if not own:
-        return "-"
-    return f"{sum(one.free_bytes or 0 for one in own) / GB:.0f}/{sum(one.total_bytes or 0 for one in own) / GB:.0f} GB"
+    parts = "".join(f"; {name} {age(old)} ago" for name, old in sorted(older))
+    yield "read", f"{'-' if whole is None else f'{age(whole)} ago'}{parts}"
 
 
-def _age(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{seconds:.0f}s"
-
-
-def node_lines(name: str, facts: contract.NodeFacts) -> list[str]:
-    """Everything a scheduler would ask of one node."""
-    return list(_node(name, facts))
-
-
-def _node(name: str, facts: contract.NodeFacts) -> Iterator[str]:
+def _machine(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
     system, cpu = facts.system or contract.System(), facts.cpu or contract.Cpu()
-    yield name
-    os_name = f"{_or(system.os)} {_or(system.os_version)}"
-    yield f"  system    {os_name}, kernel {_or(system.kernel)}, systemd {_or(system.systemd_version)}"
-    counts = f"{_or(cpu.sockets)} sockets, {_or(cpu.cores)} cores, {_or(cpu.threads)} threads"
-    yield f"  cpu       {_or(cpu.model)}: {counts}"
-    yield f"  memory    {memory_cell(facts.memory)} available"
-    yield f"  devices   {devices_cell(facts)}"
-    for device in devices_of(facts) or ():
-        blocked = f"  OUT: {device.blocked_by[0].message}" if device.blocked_by else ""
-        memory = _or(device.memory_total_mib)
-        yield f"    {device.display_name:<8} {device.device_class:<28} {memory} MiB  {device.uuid}{blocked}"
-    for filesystem in facts.filesystems or ():
-        kind = {True: "shared", False: "local", None: "shared or local unknown"}[filesystem.shared]
-        yield f"  disk      {filesystem.mount_point} ({_or(filesystem.type)}, {kind}): {disk_of(filesystem)} free"
+    os_name = f"{or_dash(system.os)} {or_dash(system.os_version)}"
+    yield "system", f"{os_name}, kernel {or_dash(system.kernel)}, systemd {or_dash(system.systemd_version)}"
+    counts = f"{or_dash(cpu.sockets)} sockets, {or_dash(cpu.cores)} cores, {or_dash(cpu.threads)} threads"
+    yield "cpu", f"{or_dash(cpu.model)}: {counts}"
+    yield "memory", f"{memory_cell(facts.memory)} available"
+
+
+def _driver(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
+    driver = facts.driver
+    if driver is not None and (driver.driver_version or driver.source):
+        by = f", read by {driver.source}" if driver.source else ""
+        why = f" because NVML was not to be had: {driver.fallback_reason}" if driver.fallback_reason else ""
+        yield "driver", f"{or_dash(driver.driver_version)}, CUDA {or_dash(driver.cuda_version)}{by}{why}"
+
+
+def _disks(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
+    for one in facts.filesystems or ():
+        kind = {True: "shared", False: "local", None: "shared or local unknown"}[one.shared]
+        notes = [word for word, on in (("read-only", one.read_only), ("does not answer", one.answers is False)) if on]
+        how = "".join(f", {word}" for word in (one.transport, *notes) if word)
+        source = f" from {one.source}" if one.shared and one.source else ""
+        yield "disk", f"{one.mount_point} ({or_dash(one.type)}, {kind}{how}): {disk_of(one)} free{source}"
+
+
+def _engines(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
     for engine in facts.engines or ():
         state = {True: "runs", False: f"does not run: {engine.reason}", None: "not tried"}[engine.runnable]
-        yield f"  engine    {engine.kind} {_or(engine.version)} at {' '.join(engine.command)}: {state}"
-    for weights in facts.weights or ():
-        whole = {True: "complete", False: "incomplete", None: "completeness unknown"}[weights.complete]
-        size = "-" if weights.size_bytes is None else f"{weights.size_bytes / GB:.2f} GB"
-        yield f"  weights   {weights.model}: {size}, {whole}, {weights.path}"
+        yield "engine", f"{engine.kind} {or_dash(engine.version)} at {' '.join(engine.command)}: {state}"
+
+
+def _weights(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
+    for one in facts.weights or ():
+        whole = {True: "complete", False: "incomplete", None: "completeness unknown"}[one.complete]
+        size = "-" if one.size_bytes is None else f"{one.size_bytes / GB:.2f} GB"
+        revision = f", revision {one.revision[:12]}" if one.revision else ""
+        more = (one.missing_count or len(one.missing)) - len(one.missing)
+        lacks = f"; it lacks {', '.join(one.missing)}{f' and {more} more' if more > 0 else ''}" if one.missing else ""
+        yield "weights", f"{one.model}: {size}, {whole}, {one.path}{revision}{lacks}"
+
+
+def _units(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
     for unit in facts.units or ():
-        yield f"  unit      {unit.name}: {_or(unit.active_state)}/{_or(unit.sub_state)}, port {_or(unit.port)}"
-    for finding in facts.findings:
-        remedy = f" -> {finding.remedy}" if finding.remedy else ""
-        yield f"  {finding.severity:<9} {finding.code}: {finding.message}{remedy}"
+        restarts = f", {plural(unit.restarts, 'restart')}" if unit.restarts else ""
+        state = f"{or_dash(unit.active_state)}/{or_dash(unit.sub_state)}"
+        yield "unit", f"{unit.name}: {state}, port {or_dash(unit.port)}{restarts}"
+    for engine in facts.foreign_engines or ():
+        yield "foreign", f"{engine.name} (process {engine.pid}) is in no unit of llmgw"
 
 
-def disk_of(filesystem: contract.Filesystem) -> str:
-    """`12/80 GB`, or `-` when unknown."""
-    if filesystem.total_bytes is None or filesystem.free_bytes is None:
-        return "-"
-    return f"{filesystem.free_bytes / GB:.0f}/{filesystem.total_bytes / GB:.0f} GB"
+def _unread(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
+    for one in facts.probes:
+        if not one.ok:
+            yield "not read", f"{one.name}: {one.detail or 'no reason given'}"
 
 
-def _or(value: object) -> str:
-    return "-" if value is None else str(value)
+def _findings(findings: tuple[contract.Finding, ...]) -> Iterator[tuple[str, str]]:
+    for one in sorted(findings, key=lambda finding: rank(finding.severity)):
+        remedy = f" -> {one.remedy}" if one.remedy else ""
+        yield one.severity, f"{one.code}: {one.message}{remedy}"
+        for sentence in one.evidence[:_EVIDENCE]:
+            yield " ", f"- {sentence}"
+
+
+_Section = Callable[[contract.NodeFacts], Iterator[tuple[str, str]]]
+_SECTIONS: tuple[_Section, ...] = (_machine, _driver)
+_CONTENTS: tuple[_Section, ...] = (_disks, _engines, _weights, _units, _unread)

@@ -21,9 +21,11 @@ _COMMANDS = {
     "init": "llmgw.cli.init",
     "catalog": "llmgw.cli.catalog",
     "facts": "llmgw.cli.facts",
+    "nodes": "llmgw.cli.nodes",
     "plan": "llmgw.cli.plan",
     "diff": "llmgw.cli.diff",
     "apply": "llmgw.cli.apply",
+    "capture": "llmgw.cli.capture",
     "gateway": "llmgw.cli.gateway",
     "demo": "llmgw.cli.demo",
 }

@@ -46,6 +46,47 @@ Limit = Annotated[
     str | None,
     typer.Option("--limit", "-l", metavar="PATTERN", help="Touch only these hosts; every other one is left as it is."),
 ]
+ModelDirs = Annotated[
+    list[Path] | None,
+    typer.Option("--model-dir", metavar="DIR", help="Directory to look for weights in; may be given several times."),
+]
+Scope = Annotated[
+    str | None,
+    typer.Option(metavar="SCOPE", help="systemd manager: system or user. [default: system]", show_default=False),
+]
+Gather = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PARTS",
+        help="What to read, comma-separated: all, hardware, volatile, or parts such as gpus or storage; !PART leaves one"
+        " out. The rest stays as stored. [default: all]",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 DEFAULT_INVENTORY = Path("inventory")
+
+
+def scope(given: str | None) -> str:
+    """The scope of a machine's units. Raises BadParameter."""
+    if given not in {None, "system", "user"}:
+        raise typer.BadParameter(f"there is no scope {given}: it is system or user")
+    return given or "system"
+
+
+def gather(given: str | None) -> list[str]:
+    """The words of `--gather`. Raises BadParameter for one that names nothing."""
+    from llmgw.nodekit import parts
+
+    words = [word.strip() for word in (given or "all").split(",") if word.strip()]
+    try:
+        parts.chosen(words)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    return words
+
+
+def words(paths: list[Path] | None) -> list[str] | None:
+    """Paths as discovery takes them."""
+    return None if paths is None else [str(path) for path in paths]

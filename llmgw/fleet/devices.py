@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from llmgw.model.ids import DeviceClass, DeviceId
 from llmgw.model.node import Device
@@ -15,27 +15,31 @@ ADMISSION_ONLY = frozenset({"foreign-memory"})
 """Blocking findings that move nothing: a stranger's process on a card must not cost the replica that serves there
 (P1b).
 """
+_Sorted = tuple[tuple[contract.Finding, ...], tuple[contract.Finding, ...]]
 
 
-def devices_of(facts: contract.NodeFacts) -> tuple[Device, ...] | None:
+def devices_of(facts: contract.NodeFacts, old: Container[contract.Finding] = ()) -> tuple[Device, ...] | None:
     """The devices in placement order, or None when the cards are unknown. A card without UUID or class cannot be
-    placed on.
+    placed on. Findings that are too old (`old`) move nothing (D18).
     """
     if facts.gpus is None:
         return None
     blocking = [finding for finding in facts.findings if finding.severity == "block" and finding.subject]
-    found = [device for gpu in facts.gpus for device in _of_card(gpu, blocking)]
+    found = [device for gpu in facts.gpus for device in _of_card(gpu, blocking, old)]
     return tuple(sorted(found, key=lambda device: device.index))
 
 
-def _of_card(gpu: contract.Gpu, blocking: Iterable[contract.Finding]) -> Iterator[Device]:
+def _of_card(
+    gpu: contract.Gpu, blocking: Iterable[contract.Finding], old: Container[contract.Finding]
+) -> Iterator[Device]:
     card_findings = tuple(finding for finding in blocking if finding.subject == gpu.uuid)
     if gpu.mig_mode:
         for instance in gpu.mig_instances:
             if instance.uuid is not None and instance.device_class is not None:
                 own = tuple(finding for finding in blocking if finding.subject == instance.uuid)
-                yield _instance(gpu, instance, instance.uuid, instance.device_class, card_findings + own)
+                yield _instance(gpu, instance, instance.uuid, instance.device_class, _sorted(card_findings + own, old))
     elif gpu.uuid is not None and gpu.device_class is not None:
+        evicting, admission = _sorted(card_findings, old)
         yield Device(
             uuid=DeviceId(gpu.uuid),
             index=gpu.index,
@@ -48,8 +52,8 @@ def _of_card(gpu: contract.Gpu, blocking: Iterable[contract.Finding]) -> Iterato
             nvlink_peers=None if gpu.nvlink_peers is None else tuple(DeviceId(peer.uuid) for peer in gpu.nvlink_peers),
             nic_paths=gpu.nic_paths,
             fabric=gpu.fabric,
-            blocked_by=_evicting(card_findings),
-            kept_away_by=_admission(card_findings),
+            blocked_by=evicting,
+            kept_away_by=admission,
         )
 
 
@@ -58,7 +62,7 @@ def _instance(
     instance: contract.MigInstance,
     uuid: str,
     device_class: str,
-    findings: tuple[contract.Finding, ...],
+    findings: _Sorted,
 ) -> Device:
     return Device(
         uuid=DeviceId(uuid),
@@ -70,17 +74,15 @@ def _instance(
         compute_capability=gpu.compute_capability,
         numa_node=gpu.numa_node,
         mig=True,
-        blocked_by=_evicting(findings),
-        kept_away_by=_admission(findings),
+        blocked_by=findings[0],
+        kept_away_by=findings[1],
     )
 
 
-def _evicting(findings: tuple[contract.Finding, ...]) -> tuple[contract.Finding, ...]:
-    return tuple(finding for finding in findings if finding.code not in ADMISSION_ONLY)
-
-
-def _admission(findings: tuple[contract.Finding, ...]) -> tuple[contract.Finding, ...]:
-    return tuple(finding for finding in findings if finding.code in ADMISSION_ONLY)
+def _sorted(findings: tuple[contract.Finding, ...], old: Container[contract.Finding]) -> _Sorted:
+    """The findings that evict, and those that only keep new replicas away."""
+    admission = tuple(finding for finding in findings if finding.code in ADMISSION_ONLY or finding in old)
+    return tuple(finding for finding in findings if finding not in admission), admission
 
 
 def _foreign(processes: tuple[contract.DeviceProcess, ...] | None) -> int | None:

@@ -6,14 +6,22 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from llmgw.fleet.domains import is_joined, key_of
+from llmgw.model.fabric import DomainMember, Fabric, FabricPort, NvlinkDomain, Verdict
 from llmgw.model.node import Device, FleetSnapshot, Node
 
 FLEET_FORMAT = 1
 
 
 def fleet_document(fleet: FleetSnapshot) -> dict[str, Any]:
-    """`{"format_version", "taken_at", "nodes": [...]}`; nodes sorted by name."""
-    return {"format_version": FLEET_FORMAT, "taken_at": fleet.taken_at, "nodes": [_node(node) for node in fleet.nodes]}
+    """`{"format_version", "taken_at", "nodes": [...], "fabrics": [...], "domains": [...]}`; each sorted by name."""
+    return {
+        "format_version": FLEET_FORMAT,
+        "taken_at": fleet.taken_at,
+        "nodes": [_node(node) for node in fleet.nodes],
+        "fabrics": [_fabric(fabric) for fabric in fleet.fabrics],
+        "domains": [_domain(domain) for domain in fleet.domains],
+    }
 
 
 def _node(node: Node) -> dict[str, Any]:
@@ -31,6 +39,8 @@ def _node(node: Node) -> dict[str, Any]:
         "memory_available_bytes": memory.available_bytes if memory else None,
         "devices": None if node.devices is None else [_device(device, node) for device in node.devices],
         "filesystems": None if filesystems is None else [asdict(one) for one in filesystems],
+        "ports": None if node.ports is None else [_port(port) for port in node.ports if _usable(port)],
+        "domain": None if node.domain is None else _member(node.domain),
         "units": None if facts is None or facts.units is None else [_unit(unit) for unit in facts.units],
         "facts_age_s": node.facts_age_s,
         "findings": [{"code": one.code, "severity": one.severity, "message": one.message} for one in node.findings],
@@ -45,6 +55,7 @@ def _device(device: Device, node: Node) -> dict[str, Any]:
         "memory_total_mib": device.memory_total_mib,
         "memory_used_mib": _used(device, node),
         "blocked_by": [finding.code for finding in device.blocked_by],
+        "joined": None if key_of(device.fabric) is None else is_joined(device.fabric),
     }
 
 
@@ -56,6 +67,59 @@ def _used(device: Device, node: Node) -> int | None:
             if instance.uuid == device.uuid:
                 return instance.memory_used_mib
     return None
+
+
+def _usable(port: FabricPort) -> bool:
+    """Whether engines may use a port: the others may be hundreds of virtual functions."""
+    return port.verdict is not Verdict.EXCLUDED
+
+
+def _port(port: FabricPort) -> dict[str, Any]:
+    return {
+        "name": port.name,
+        "kind": port.kind,
+        "rate_gbps": port.rate_gbps,
+        "fabric": port.fabric,
+        "verdict": port.verdict.value,
+    }
+
+
+def _fabric(fabric: Fabric) -> dict[str, Any]:
+    return {
+        "name": fabric.name,
+        "kind": fabric.kind,
+        "declared": fabric.declared,
+        "rails": fabric.rails,
+        "verdict": fabric.verdict.value,
+        "nodes": [
+            {"name": member.node, "ports": len(member.ports), "verdict": member.verdict.value}
+            for member in fabric.members
+        ],
+        "fingerprint": list(fabric.fingerprint),
+        "notes": list(fabric.notes),
+    }
+
+
+def _domain(domain: NvlinkDomain) -> dict[str, Any]:
+    return {
+        "name": domain.name,
+        "cluster_uuid": domain.cluster_uuid,
+        "clique_id": domain.clique_id,
+        "nodes": [member.node for member in domain.members],
+        "ready": list(domain.ready),
+    }
+
+
+def _member(member: DomainMember) -> dict[str, Any]:
+    return {
+        "name": member.domain,
+        "cards": member.cards,
+        "joined": member.joined,
+        "degraded": member.degraded,
+        "imex_up": member.imex_up,
+        "ready": member.ready,
+        "kept_out": list(member.kept_out),
+    }
 
 
 def _unit(unit: Any) -> dict[str, Any]:

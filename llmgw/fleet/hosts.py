@@ -19,6 +19,7 @@ VARIABLES = (
     "llmgw_drained",
     "llmgw_engine_commands",
     "llmgw_engine_user",
+    "llmgw_fabrics",
     "llmgw_labels",
     "llmgw_lost",
     "llmgw_model_dirs",

@@ -41,7 +41,9 @@ _OF_CARDS: dict[str, tuple[str, ...]] = {
     ),
     "xids": ("xids",),
 }
-_OF_PORTS: dict[str, tuple[str, ...]] = {"subnets": ("sm_guids", "subnet_port_guids")}
+_OF_PORTS: dict[str, tuple[str, ...]] = {
+    "subnets": ("sm_guids", "switch_guid", "subnet_digest", "subnet_port_count", "subnet_port_guids")
+}
 
 
 def joined(before: contract.NodeFacts | None, now: contract.NodeFacts) -> contract.NodeFacts:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llmgw.errors import LlmgwError
+from llmgw.fleet import aging, domains, fabric_findings, fabrics
 from llmgw.fleet.devices import devices_of
+from llmgw.fleet.fabric_settings import Declaration, read_declarations
 from llmgw.fleet.hosts import Host, Stored
 from llmgw.model.ids import NodeName
 from llmgw.model.node import DEFAULT_STATE_DIR, FleetSnapshot, GatewayHost, Node, NodeSettings, NodeState
@@ -28,16 +30,40 @@ class View:
 
 
 def build_snapshot(hosts: Iterable[Host], stored: Mapping[str, Stored], view: View) -> FleetSnapshot:
-    """The fleet at `view.now`. Raises LlmgwError `inventory-value` when a host variable makes no sense."""
+    """The fleet at `view.now`, with facts that are too old for it unknown (D18).
+
+    Raises LlmgwError `inventory-value` when a host variable makes no sense.
+    """
     hosts = tuple(hosts)
-    gateways = tuple(_gateway(host, stored.get(host.name, Stored())) for host in hosts if host.gateway)
-    nodes = tuple(_node(host, stored.get(host.name, Stored()), view, gateways) for host in hosts if host.node)
-    return FleetSnapshot(tuple(sorted(nodes, key=lambda node: node.name)), gateways, view.now)
+    declared = read_declarations(host for host in hosts if host.node)
+    gateways = tuple(_gateway(host, stored.get(host.name, Stored()), view) for host in hosts if host.gateway)
+    nodes = (_node(host, stored.get(host.name, Stored()), view, gateways) for host in hosts if host.node)
+    return _joined(FleetSnapshot(tuple(sorted(nodes, key=lambda node: node.name)), gateways, view.now), declared)
+
+
+def _joined(fleet: FleetSnapshot, declared: Mapping[str, tuple[Declaration, ...]]) -> FleetSnapshot:
+    """The fleet with what joins its nodes. A lost node is in no fabric: others may have got its addresses."""
+    there = [node for node in fleet.nodes if node.state is not NodeState.LOST and node.facts is not None]
+    judged = fabrics.judge({node.name: node.facts.rdma_ports for node in there if node.facts}, declared)
+    linked = domains.find(domains.Candidate(node.name, node.address, node.facts) for node in there if node.facts)
+    member = {one.node: one for domain in linked.domains for one in domain.members}
+    of_fabrics = fabric_findings.findings_of(judged, declared)
+    nodes = tuple(
+        replace(
+            node,
+            ports=judged.ports.get(node.name),
+            domain=member.get(node.name),
+            findings=(*node.findings, *of_fabrics.get(node.name, ()), *linked.findings.get(node.name, ())),
+        )
+        for node in fleet.nodes
+    )
+    return replace(fleet, nodes=nodes, fabrics=judged.fabrics, domains=linked.domains)
 
 
 def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost]) -> Node:
-    facts = stored.facts
-    age = None if facts is None or facts.collected_at is None else max(0.0, view.now - facts.collected_at)
+    known = stored.facts
+    facts = None if known is None else aging.aged(known, view.now)
+    age = None if known is None or known.collected_at is None else max(0.0, view.now - known.collected_at)
     return Node(
         name=NodeName(host.name),
         address=_text(host, "llmgw_address", _text(host, "ansible_host", host.name)),
@@ -47,8 +73,8 @@ def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost
         drained=_flag(host, "llmgw_drained") or bool(facts and facts.drained),
         facts=facts,
         facts_age_s=age,
-        devices=None if facts is None else devices_of(facts),
-        findings=(facts.findings if facts else ()) + _own_findings(host, stored, age),
+        devices=None if facts is None else devices_of(facts, aging.old_findings(facts, view.now)),
+        findings=(facts.findings if facts else ()) + _own_findings(host, stored, age, view.now),
         settings=_settings(host),
     )
 
@@ -77,13 +103,13 @@ def _gateways_say_dead(node: str, gateways: Iterable[GatewayHost]) -> bool:
     return bool(states) and all(state in _DEAD_STATES for state in states)
 
 
-def _gateway(host: Host, stored: Stored) -> GatewayHost:
-    facts = stored.facts.gateway if stored.facts else None
+def _gateway(host: Host, stored: Stored, view: View) -> GatewayHost:
+    facts = aging.aged(stored.facts, view.now).gateway if stored.facts else None
     state = NodeState.UNREACHABLE if stored.unreachable_since is not None else NodeState.OK
     return GatewayHost(NodeName(host.name), state, facts.bundle if facts else None, facts)
 
 
-def _own_findings(host: Host, stored: Stored, age: float | None) -> tuple[contract.Finding, ...]:
+def _own_findings(host: Host, stored: Stored, age: float | None, now: float) -> tuple[contract.Finding, ...]:
     found = []
     if stored.error is not None:
         found.append(
@@ -104,12 +130,11 @@ def _own_findings(host: Host, stored: Stored, age: float | None) -> tuple[contra
                 remedy="what runs there is left alone; if it is gone for good, set llmgw_lost: true for the host",
             )
         )
-    if age is not None and age > STALE_AFTER_S:
-        found.append(
-            contract.Finding(
-                "facts-stale", "info", f"the facts are {age / 3600:.0f} h old", remedy="run `llmgw facts refresh`"
-            )
-        )
+    forgotten = aging.forgotten(stored.facts, now) if stored.facts else ()
+    if (age is not None and age > STALE_AFTER_S) or aging.SUBNETS in forgotten:
+        what = "some facts are old" if age is None or age <= STALE_AFTER_S else f"the facts are {age / 3600:.0f} h old"
+        what += f": unknown now are {', '.join(forgotten)}" if forgotten else ""
+        found.append(contract.Finding("facts-stale", "info", what, remedy="run `llmgw facts refresh`"))
     return tuple(found)
 
 

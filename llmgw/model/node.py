@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from llmgw.model.fabric import DomainMember, Fabric, FabricPort, NvlinkDomain
 from llmgw.model.ids import DeviceClass, DeviceId, NodeName
 from llmgw.nodekit import contract
 
@@ -79,6 +80,10 @@ class Node:
     """None when the cards are unknown; an empty tuple when the node has none."""
     findings: tuple[contract.Finding, ...] = ()
     settings: NodeSettings = field(default_factory=NodeSettings)
+    ports: tuple[FabricPort, ...] | None = None
+    """Its InfiniBand and RoCE ports as they were judged (D9); None when they are unknown."""
+    domain: DomainMember | None = None
+    """Its place in an NVLink domain; None when it is in none, or when that is unknown (D7)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,9 @@ class FleetSnapshot:
     nodes: tuple[Node, ...]
     gateways: tuple[GatewayHost, ...] = ()
     taken_at: float | None = None
+    fabrics: tuple[Fabric, ...] = ()
+    """Declared ones and those that were found, sorted by name."""
+    domains: tuple[NvlinkDomain, ...] = ()
 
     def node(self, name: str) -> Node | None:
         """The node of that name, or None."""

@@ -3,17 +3,28 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.host import MISSING, Host, Response, Result
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import (
+    MISSING,
+    Entry,
+    Host,
+    Listing,
+    Response,
+    Result,
+    Size,
+)
 
 
 class FakeHost(Host):
     """Files by path (text or bytes), links, sizes, space by path, commands by command line, answers by URL.
 
-    Directories are those that a file lies in. A command's value is a Result, or its standard output.
+    Directories are those that a file lies in; `errors` has those that cannot be listed, and why. A command's value is a
+    Result, or its standard output.
     """
 
     def __init__(
@@ -27,6 +38,7 @@ class FakeHost(Host):
         answers: Mapping[str, Response] | None = None,
         programs: Mapping[str, Result | str] | None = None,
         hanging: Sequence[str] = (),
+        errors: Mapping[str, str] | None = None,
     ) -> None:
         self.files = dict(files or {})
         self.commands = dict(commands or {})
@@ -36,6 +48,7 @@ class FakeHost(Host):
         self.answers = dict(answers or {})
         self.programs = dict(programs or {})
         self.hanging = tuple(hanging)
+        self.errors = dict(errors or {})
         self.ran: list[str] = []
         self.fetched: list[tuple[str, dict[str, str]]] = []
 
@@ -67,6 +80,31 @@ class FakeHost(Host):
         inside = f"{self.realpath(path).rstrip('/')}/"
         names = {known[len(inside) :].split("/")[0] for known in (*self.files, *self.links) if known.startswith(inside)}
         return tuple(sorted(names)) or None
+
+    def scan(self, path: str, limit: int = 20_000) -> Listing:
+        if path in self.hanging:
+            raise TimeoutError(f"{path} hangs")
+        names = self.list(path)
+        if path in self.errors or names is None:
+            absent = "ENOTDIR" if self.realpath(path) in self.files else "ENOENT"
+            return Listing((), self.errors.get(path, absent))
+        entries = (Entry(name, self._kind(f"{self.realpath(path).rstrip('/')}/{name}")) for name in names)
+        return Listing(tuple(entries)[:limit], cut=len(names) > limit)
+
+    def _kind(self, path: str) -> str:
+        return "link" if path in self.links else "file" if path in self.files else "directory"
+
+    def measure(self, directory: str, *names: str) -> tuple[Size, ...]:
+        return tuple(self._size(os.path.normpath(f"{directory}/{name}")) for name in names)
+
+    def _size(self, path: str) -> Size:
+        size = self.size(path)
+        return Size(size, None if size is not None or self.is_directory(path) else "ENOENT")
+
+    def extract(self, path: str, what: str, extractor: Callable[[BinaryIO], bytes]) -> bytes | None:
+        del what
+        content = self.read(path, 1 << 40)
+        return None if content is None else extractor(io.BytesIO(content))
 
     def readlink(self, path: str) -> str | None:
         return self.links.get(path)

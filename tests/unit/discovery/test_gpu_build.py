@@ -3,10 +3,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract import DeviceProcess, ForeignEngine, Gpu, MigInstance
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
+    DeviceProcess,
+    ForeignEngine,
+    Gpu,
+    GpuFabric,
+    MigInstance,
+)
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_build
-from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_text import ListedGpu, ListedInstance
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_list import ListedGpu, ListedInstance
 
 CARD = Gpu(0, "GPU-a", name="NVIDIA A100-SXM4-80GB", memory_total_mib=81920, memory_used_mib=5)
 OWN = "llmgw-chat.0.0.service"
@@ -27,6 +35,22 @@ def test_memory_that_is_the_hosts_is_told_by_the_product() -> None:
     found = finish(Gpu(0, "GPU-a", name="NVIDIA GB10"))
     assert (found.device_class, found.unified_memory, found.memory_total_mib) == ("gb10-unified", True, None)
     assert finish(Gpu(0, "GPU-a", name="NVIDIA A30")).unified_memory is None
+    told = finish(Gpu(0, "GPU-a", name="NVIDIA Thor", memory_total_mib=125772))
+    assert (told.device_class, told.unified_memory) == ("thor-123g", True)
+
+
+def test_a_capability_that_the_path_told_itself_is_kept() -> None:
+    told = replace(CARD, compute_capability="9.0")
+    assert finish(told).compute_capability == "9.0"
+    assert finish(replace(CARD, uuid="GPU-other")).compute_capability is None
+
+
+def test_a_domain_counts_once_the_fabric_is_complete() -> None:
+    stale = GpuFabric("In Progress", "Success", "0a0b0c0d-0000-4000-8000-000000000001", 7)
+    assert finish(replace(CARD, fabric=stale)).fabric == GpuFabric("In Progress")
+    complete = replace(stale, state="Completed")
+    assert finish(replace(CARD, fabric=complete)).fabric == complete
+    assert finish(CARD).fabric is None
 
 
 def test_instances_are_joined_by_card_and_index_although_indexes_repeat() -> None:

@@ -49,7 +49,7 @@ def test_a_node_reports_all_that_it_was_asked_for() -> None:
 
 def test_what_nobody_asked_for_is_unknown() -> None:
     facts = node.collect(FakeHost(FILES), node.Options())
-    assert (facts.weights, facts.gateway, facts.imex, facts.rdma_ports) == (None, None, None, None)
+    assert (facts.weights, facts.gateway) == (None, None)
     assert node.collect(FakeHost(FILES), node.Options(model_dirs=[])).weights is None
 
 
@@ -174,3 +174,9 @@ def test_every_part_says_when_it_was_read_and_every_finding_who_found_it() -> No
     assert {finding.part for finding in facts.findings} <= {probe.name for probe in facts.probes}
     assert None not in {finding.part for finding in facts.findings}
     assert facts.gathered is None
+
+
+def test_a_machine_without_adapters_cards_and_imex_has_none_and_that_is_no_finding() -> None:
+    facts = node.collect(FakeHost(FILES), node.Options())
+    assert (facts.gpus, facts.rdma_ports, facts.imex) == ((), (), None)
+    assert [one.code for one in facts.findings if one.part in {"gpus", "rdma", "imex", "topology", "xids"}] == []

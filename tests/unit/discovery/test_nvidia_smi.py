@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 
@@ -10,11 +11,14 @@ import pytest
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_build, nvidia_smi
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
-from tests.support import smi_texts
+from tests.support import smi_machines, smi_texts
 from tests.support.fake_host import FakeHost
+from tests.support.smi_machines import Card
 from tests.support.smi_texts import bus_id, card, document, mig_uuid, uuid
+from tests.unit.readings.corpus import Item, items
 
 QUERY = "nvidia-smi -q -x"
+TEXT = "nvidia-smi -q"
 LIST = "nvidia-smi -L"
 CAPABILITY = "nvidia-smi --query-gpu=uuid,compute_cap --format=csv,noheader"
 LOST = "Unable to determine the device handle for GPU1: 0000:11:00.0: GPU is lost.  Reboot the system"
@@ -90,6 +94,11 @@ def test_instances_get_their_uuids_from_the_list() -> None:
         (Result(-9, "", "", timed_out=True), "nvidia-smi-timeout"),
         (Result(0, document(card())[:400], ""), "nvidia-smi-truncated"),
         (Result(0, "hello", ""), "nvidia-smi-unreadable"),
+        (Result(12, "", "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system."), "nvml-missing"),
+        (Result(9, "a word of another year", ""), "driver-not-loaded"),
+        (Result(15, "", ""), "gpu-lost"),
+        (Result(8, "", "a cable"), "gpu-power-cable"),
+        (Result(127, "", "nvidia-smi: command not found"), "nvidia-smi-unreadable"),
     ],
 )
 def test_a_refusal_leaves_the_cards_unknown_and_says_why(result: Result, code: str) -> None:
@@ -163,6 +172,10 @@ def test_a_broken_driver_is_not_asked_card_by_card() -> None:
     assert host.ran == [QUERY]
 
 
+def answering_one_by_one(*numbers: int) -> dict[str, Result | str]:
+    return {QUERY: Result(15, LOST, "")} | {alone(number): document(card(number)) for number in numbers}
+
+
 def test_a_card_that_was_not_asked_for_want_of_time_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(FakeHost):
         now = 0.0
@@ -172,11 +185,37 @@ def test_a_card_that_was_not_asked_for_want_of_time_is_not_lost(monkeypatch: pyt
             return super().run(argv, timeout_s, stdin)
 
     monkeypatch.setattr(time, "monotonic", lambda: Slow.now)
-    commands: dict[str, Result | str] = {QUERY: Result(-9, "", "", timed_out=True)}
-    commands |= {alone(number): document(card(number)) for number in range(3)}
-    cards = nvidia_smi.read_cards(Slow(bound(0, 1, 2), commands=commands), 10)
+    cards = nvidia_smi.read_cards(Slow(bound(*range(9)), commands=answering_one_by_one(*range(9))), 10)
     assert cards.gpus is None
-    assert [one.code for one in cards.findings] == ["nvidia-smi-timeout"]
+    assert [one.code for one in cards.findings] == ["gpu-lost"]
+    assert cards.findings[0].subject is None
+
+
+def test_cards_are_asked_a_few_at_once_because_a_dead_one_may_not_answer() -> None:
+    class Meeting(FakeHost):
+        together = threading.Barrier(4)
+
+        def run(self, argv: Sequence[str], timeout_s: float, stdin: str | None = None) -> Result:
+            if "-i" in argv:
+                self.together.wait(10)
+            return super().run(argv, timeout_s, stdin)
+
+    host = Meeting(bound(*range(8)), commands=answering_one_by_one(*(set(range(8)) - {1})))
+    cards = nvidia_smi.read_cards(host, 30)
+    assert cards.gpus is not None
+    assert [one.uuid for one in cards.gpus] == [None if number == 1 else uuid(number) for number in range(8)]
+    assert [(one.code, one.subject) for one in cards.findings] == [("gpu-lost", "0000:11:00.0")]
+
+
+def test_a_machine_that_is_played_back_and_stopped_there_has_no_answer_either() -> None:
+    class Stopped(FakeHost):
+        def run(self, argv: Sequence[str], timeout_s: float, stdin: str | None = None) -> Result:
+            if "-i" in argv:
+                raise TimeoutError("the machine did not answer")
+            return super().run(argv, timeout_s, stdin)
+
+    with pytest.raises(TimeoutError):
+        nvidia_smi.read_cards(Stopped(bound(0, 1), commands=answering_one_by_one(0, 1)), 30)
 
 
 def test_nothing_is_asked_once_the_time_is_up() -> None:
@@ -184,3 +223,82 @@ def test_nothing_is_asked_once_the_time_is_up() -> None:
     cards = nvidia_smi.read_cards(host, 0)
     assert (cards.gpus, host.ran) == (None, [])
     assert [one.code for one in cards.findings] == ["nvidia-smi-timeout"]
+
+
+@pytest.mark.parametrize("xml", [smi_machines.xml(Card())[:500], "", "garbage", "<nvidia_smi_log>&</nvidia_smi_log>"])
+def test_where_the_xml_cannot_be_read_the_text_is_and_that_is_told(xml: str) -> None:
+    host = FakeHost(bound(0, 1), commands={QUERY: xml, TEXT: smi_machines.text(Card(0), Card(1))})
+    cards = nvidia_smi.read_cards(host, 30)
+    by_xml = nvidia_smi.read_cards(FakeHost(bound(0, 1), commands={QUERY: smi_machines.xml(Card(0), Card(1))}), 30)
+    assert cards.gpus is not None
+    assert cards.gpus == by_xml.gpus
+    assert cards.driver == by_xml.driver
+    told = [one for one in cards.findings if one not in by_xml.findings]
+    assert [(one.code, one.severity) for one in told] == [("nvidia-smi-text-form", "info")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        Result(0, smi_machines.text(Card(0), attached=2), ""),
+        Result(15, smi_machines.text(Card(0)), ""),
+        Result(0, "hello", ""),
+        Result(0, smi_machines.text(attached=0), ""),
+    ],
+)
+def test_a_text_that_is_not_whole_is_not_taken_for_a_machine_with_fewer_cards(text: Result) -> None:
+    commands: dict[str, Result | str] = {QUERY: "garbage", TEXT: text}
+    commands |= {alone(number): document(card(number)) for number in (0, 1)}
+    cards = nvidia_smi.read_cards(FakeHost(bound(0, 1), commands=commands), 30)
+    assert cards.gpus is not None
+    assert ([one.uuid for one in cards.gpus], cards.findings) == ([uuid(0), uuid(1)], ())
+
+
+def test_a_card_that_left_no_trace_but_the_drivers_count_is_missed() -> None:
+    cards = nvidia_smi.read_cards(FakeHost(commands={QUERY: document(card(0), attached=2)}), 30)
+    assert cards.gpus is not None
+    assert [one.code for one in cards.findings] == ["gpu-missing"]
+
+
+@pytest.mark.parametrize(
+    ("rc", "code"), [(0, None), (14, "inforom-corrupted"), (8, "gpu-power-cable"), (10, "gpu-interrupts"), (255, None)]
+)
+def test_an_exit_status_that_speaks_of_a_card_is_told_although_the_answer_is_right(rc: int, code: str | None) -> None:
+    warning = "WARNING: infoROM is corrupted at gpu 0000:10:00.0"
+    cards = nvidia_smi.read_cards(FakeHost(commands={QUERY: Result(rc, f"{document(card())}{warning}", "")}), 30)
+    assert cards.gpus is not None
+    assert [one.code for one in cards.findings] == ([code] if code else [])
+    assert all(one.evidence == (f"exit status {rc}", warning) for one in cards.findings)
+
+
+def test_a_driver_that_does_not_know_a_field_costs_that_field_alone() -> None:
+    refusal = Result(2, 'Field "compute_cap" is not a valid field to query.\n', "")
+    cards = nvidia_smi.read_cards(FakeHost(commands={QUERY: document(card()), CAPABILITY: refusal}), 30)
+    assert cards.gpus is not None
+    assert [(one.uuid, one.compute_capability) for one in cards.gpus] == [(uuid(0), None)]
+
+
+def test_the_first_form_of_mig_uuids_is_joined_too() -> None:
+    listed = f"GPU 0: Graphics Device (UUID: {uuid(0)})\n  MIG Device 1: (UUID: MIG-{uuid(0)}/1/1)\n"
+    text = document(card(mig=("Enabled", "Enabled"), instances=[smi_texts.instance(1, 1, 1)]))
+    cards = nvidia_smi.read_cards(FakeHost(commands={QUERY: text, LIST: listed}), 30)
+    assert cards.gpus is not None
+    (instance,) = cards.gpus[0].mig_instances
+    assert (instance.uuid, instance.profile) == (f"MIG-{uuid(0)}/1/1", None)
+
+
+@pytest.mark.parametrize("item", items("error"))
+def test_whatever_nvidia_smi_prints_when_it_fails_ends_in_one_finding_with_a_remedy(item: Item) -> None:
+    cards = nvidia_smi.read_cards(FakeHost(commands={QUERY: Result(255, item.text, "")}), 30)
+    assert cards.gpus is None
+    (finding,) = cards.findings
+    assert finding.severity == "warn"
+    assert finding.remedy
+    known = {
+        "insufficient-permissions": "driver-refuses",
+        "empty": "nvidia-smi-empty",
+        "usage-error": "nvidia-smi-usage",
+    }
+    condition = item.expected["condition"]
+    unrelated = condition is None or condition.startswith(("mig-", "topology-"))
+    assert finding.code == ("nvidia-smi-unreadable" if unrelated else known.get(condition, condition))

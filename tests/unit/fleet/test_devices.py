@@ -97,3 +97,13 @@ def test_unknown_links_stay_unknown_and_none_stays_none() -> None:
     alone = replace(CARD, nvlink_peers=())
     seen = [(devices_of(with_gpus(card)) or ())[0].nvlink_peers for card in (CARD, alone, linked)]
     assert seen == [None, (), ("GPU-d",)]
+
+
+def test_an_old_blocking_finding_keeps_new_replicas_away_and_moves_nothing() -> None:
+    old = contract.Finding("ecc-uncorrected", "block", "2 errors", subject="GPU-m")
+    new = contract.Finding("held", "block", "held", subject="MIG-5")
+    found = devices_of(with_gpus(SPLIT, findings=(old, new)), old={old}) or ()
+    assert {one.uuid: (one.blocked_by, one.kept_away_by) for one in found} == {
+        "MIG-0": ((), (old,)),
+        "MIG-5": ((new,), (old,)),
+    }

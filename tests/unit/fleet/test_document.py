@@ -5,8 +5,11 @@ import json
 from dataclasses import replace
 
 from llmgw.fleet.document import fleet_document
+from llmgw.fleet.hosts import Host, Stored
+from llmgw.fleet.snapshot import View, build_snapshot
 from llmgw.model.node import NodeState
 from llmgw.nodekit import contract
+from tests.support.fabric_fleets import UUID, by_pci, ib, imex, linked, tray
 from tests.support.fleets import catalog, facts, fleet, node, service, with_facts
 from tests.support.world import World
 
@@ -32,6 +35,8 @@ def test_everything_unknown_is_null_and_nothing_is_zero() -> None:
         "memory_available_bytes": None,
         "devices": None,
         "filesystems": None,
+        "ports": None,
+        "domain": None,
         "units": None,
         "facts_age_s": None,
         "findings": [],
@@ -67,3 +72,46 @@ def test_it_is_json_with_a_version_and_holds_no_unit_text() -> None:
         {"name": "llmgw-chat.0.0.service", "replica": "chat/0", "state": "active", "port": 18000}
     ]
     assert "ExecStart" not in json.dumps(document)
+
+
+def test_fabrics_and_domains_are_told_once_and_their_nodes_say_where_they_are() -> None:
+    declared = {"llmgw_fabrics": {"ib-a": by_pci(1)}}
+    hosts = [
+        Host(name, node=True, gateway=False, variables=declared | {"llmgw_address": name}) for name in ("n1", "n2")
+    ]
+    manager = ("0x00000000000000aa",)
+    stored = {
+        name: Stored(
+            replace(
+                facts(name),
+                **tray(linked(), linked(state="In Progress") if name == "n2" else linked(), imex=imex("n1", "n2")),
+                rdma_ports=(ib(number, sm_guids=manager), ib(10 + number, 1, active=False)),
+            )
+        )
+        for number, name in enumerate(("n1", "n2"), 1)
+    }
+    document = fleet_document(build_snapshot(hosts, stored, View(1000.0)))
+    assert document["fabrics"] == [
+        {
+            "name": "ib-a",
+            "kind": "infiniband",
+            "declared": True,
+            "rails": "joined",
+            "verdict": "confirmed",
+            "nodes": [{"name": name, "ports": 1, "verdict": "confirmed"} for name in ("n1", "n2")],
+            "fingerprint": ["0x00000000000000aa"],
+            "notes": [],
+        }
+    ]
+    name = f"{UUID[:8]}.2"
+    assert document["domains"] == [
+        {"name": name, "cluster_uuid": UUID, "clique_id": 2, "nodes": ["n1", "n2"], "ready": ["n1"]}
+    ]
+    first, second = document["nodes"]
+    assert [(port["name"], port["fabric"], port["verdict"]) for port in first["ports"]] == [
+        ("mlx5_0:1", "ib-a", "confirmed"),
+    ]
+    assert (first["domain"]["name"], first["domain"]["ready"], first["domain"]["kept_out"]) == (name, True, [])
+    assert [(one["domain"]["joined"], one["domain"]["cards"]) for one in (first, second)] == [(2, 2), (1, 2)]
+    assert [device["joined"] for device in second["devices"]] == [True, False]
+    json.dumps(document)

@@ -9,8 +9,9 @@ import pytest
 from llmgw.errors import LlmgwError
 from llmgw.fleet.hosts import Host, Stored
 from llmgw.fleet.snapshot import View, build_snapshot
-from llmgw.model.node import Node, NodeState
+from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.nodekit import contract
+from tests.support.fabric_fleets import by_pci, ib, imex, linked, tray
 from tests.support.fleets import facts
 
 NOW = 10_000.0
@@ -127,7 +128,23 @@ def test_facts_have_an_age_and_old_ones_say_so() -> None:
     assert node_of(host(), Stored(replace(FACTS, collected_at=None))).facts_age_s is None
     assert node_of(host(), Stored(replace(FACTS, collected_at=NOW + 99))).facts_age_s == 0, "a clock ahead of ours"
     old = node_of(host(), Stored(replace(FACTS, collected_at=NOW - 7300)))
-    assert [finding.code for finding in old.findings] == ["facts-stale"]
+    assert [(finding.code, finding.message) for finding in old.findings] == [
+        ("facts-stale", "the facts are 2 h old"),
+    ]
+
+
+def test_facts_that_are_too_old_are_unknown_and_that_is_told() -> None:
+    disk = contract.Filesystem("/", total_bytes=9, free_bytes=5)
+    ports = (ib(1, sm_guids=("0x00000000000000aa",)),)
+    known = replace(FACTS, filesystems=(disk,), rdma_ports=ports, collected_at=NOW - 7300)
+    node = node_of(host(), Stored(known))
+    assert node.facts is not None
+    assert node.facts.filesystems == (replace(disk, free_bytes=None),)
+    (finding,) = node.findings
+    assert finding.message == "the facts are 2 h old: unknown now are port state, free space"
+    probes = (contract.Probe("subnets", 1.0, ok=True, at=NOW - 10**5),)
+    node = node_of(host(), Stored(replace(known, collected_at=NOW, probes=probes)))
+    assert "some facts are old: unknown now are subnets" in [one.message for one in node.findings]
 
 
 def test_the_address_is_the_one_for_engines_else_ansibles_else_the_name() -> None:
@@ -210,3 +227,41 @@ def test_a_host_may_be_node_and_gateway_at_once_and_nodes_are_sorted() -> None:
         ("gw", NodeState.UNREACHABLE, None),
     ]
     assert fleet.taken_at == NOW
+
+
+def joined(lost: frozenset[str] = frozenset()) -> FleetSnapshot:
+    """Two nodes in one domain and one fabric, in which n2 has a LID that is not its own."""
+    variables = {"llmgw_fabrics": {"ib-a": by_pci(1)}}
+    hosts = [Host(name, node=True, gateway=False, variables=variables) for name in ("n1", "n2", "n3")]
+    known = {
+        name: Stored(
+            replace(FACTS, **tray(linked(), imex=imex("n1", "n2", "n3")), rdma_ports=(ib(number, lid=max(number, 2)),))
+        )
+        for number, name in enumerate(("n1", "n2"), 1)
+    }
+    return build_snapshot(hosts, known | {"n3": Stored()}, View(NOW, declared_lost=lost))
+
+
+def test_nodes_know_their_ports_and_their_domain_and_what_is_wrong_with_them() -> None:
+    fleet = joined()
+    first, second, third = fleet.nodes
+    assert [port.verdict.value for port in first.ports or ()] == ["contradicted"]
+    assert first.domain is not None
+    assert (first.domain.domain, first.domain.ready) == (fleet.domains[0].name, True)
+    assert [finding.code for finding in second.findings] == ["fabric-contradicted"]
+    assert (third.ports, third.domain) == (None, None)
+    assert [fabric.name for fabric in fleet.fabrics] == ["ib-a"]
+    assert all(node.state is NodeState.OK for node in (first, second)), "a verdict takes no node out"
+
+
+def test_a_lost_node_is_in_no_fabric_and_contradicts_nobody() -> None:
+    fleet = joined(frozenset({"n1"}))
+    assert (fleet.nodes[0].ports, fleet.nodes[0].domain) == (None, None)
+    assert [port.verdict.value for port in fleet.nodes[1].ports or ()] == ["unverified"]
+
+
+def test_a_fabric_that_makes_no_sense_is_an_error_like_any_other_variable() -> None:
+    with pytest.raises(LlmgwError) as caught:
+        node_of(host(llmgw_fabrics={"ib-a": {"kind": "infiniband"}}))
+    assert caught.value.code == "inventory-value"
+    assert str(caught.value).startswith("llmgw_fabrics of n1: ib-a ")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import smi_texts
+from tests.support import machines, smi_texts
 from tests.support.smi_texts import card, document, mig_uuid, uuid
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,6 +48,7 @@ def discover(tmp_path: Path) -> Discover:
             "FAKE_NVIDIA_SMI": str(tmp_path),
             "HOME": str(tmp_path),
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         }
         argv = [sys.executable, "-m", "ansible", "adhoc", "localhost", "-m", "llmgw.fleet.node_facts", *flags]
         argv += [
@@ -66,9 +67,8 @@ def discover(tmp_path: Path) -> Discover:
 
 
 def codes(facts: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    """Findings about cards."""
-    skipped = {"probe-failed"}
-    return [(one["code"], one["severity"], one["subject"]) for one in facts["findings"] if one["code"] not in skipped]
+    """Findings that take a card out."""
+    return [(one["code"], one["severity"], one["subject"]) for one in facts["findings"] if one["severity"] == "block"]
 
 
 def test_a_machine_with_eight_cards_reports_eight_of_one_class(discover: Discover) -> None:
@@ -80,13 +80,25 @@ def test_a_machine_with_eight_cards_reports_eight_of_one_class(discover: Discove
     assert [(one["index"], one["uuid"], one["device_class"], one["compute_capability"]) for one in facts["gpus"]] == [
         (number, uuid(number), "h100-80g", "9.0") for number in range(8)
     ]
-    assert facts["driver"] == {
-        "source": "nvidia-smi",
-        "fallback_reason": None,
-        "driver_version": "570.86.15",
-        "cuda_version": "12.8",
-    }
+    driver = facts["driver"]
+    assert (driver["source"], driver["driver_version"], driver["cuda_version"]) == ("nvidia-smi", "570.86.15", "12.8")
+    assert driver["fallback_reason"]
     assert codes(facts) == []
+
+
+def test_with_nvidia_ml_py_the_same_machine_is_read_through_nvml(
+    discover: Discover, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "pynvml.py").write_text(machines.pynvml(machines.HGX_H100, str(ROOT)), encoding="utf-8")
+    answers = machines.answers(machines.HGX_H100)
+    by_tool = discover(answers)
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    by_library = discover(answers)
+    assert (by_tool["driver"]["source"], by_library["driver"]["source"]) == ("nvidia-smi", "nvml")
+    assert by_library["gpus"] == by_tool["gpus"]
+    assert by_library["driver"]["fallback_reason"] is None
 
 
 def test_cards_in_mig_mode_report_their_instances(discover: Discover) -> None:

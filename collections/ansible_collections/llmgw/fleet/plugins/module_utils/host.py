@@ -7,6 +7,7 @@ None. Everything is bounded in time or size. Another class with these methods ca
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -14,18 +15,23 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, NamedTuple, Sequence, TypeVar
+from typing import Any, BinaryIO, Callable, NamedTuple, Sequence, TypeVar
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import process
 from ansible_collections.llmgw.fleet.plugins.module_utils.process import MISSING, UNUSABLE, Result
 
-__all__ = ["MISSING", "UNUSABLE", "Host", "Response", "Result", "within"]
+__all__ = ["MISSING", "READ_LIMIT", "SCAN_LIMIT", "UNUSABLE", "Host", "NoAnswer", "Response", "Result", "within"]
 
-_READ_LIMIT = 4 * 1024 * 1024
+READ_LIMIT = 4 * 1024 * 1024
 _CHUNK = 1024 * 1024
+SCAN_LIMIT = 20_000
 _MOUNT_TIMEOUT_S = 3.0
 _STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _T = TypeVar("_T")
+
+
+class NoAnswer(TimeoutError):  # noqa: N818 - a machine that is played back says so where the real one hung
+    """There will be no answer, however long one waits."""
 
 
 class Response(NamedTuple):
@@ -33,6 +39,28 @@ class Response(NamedTuple):
 
     status: int | None
     body: bytes
+    error: str | None = None
+
+
+class Entry(NamedTuple):
+    """One name in a directory; `kind` is its own, links not followed: file, directory, link or other."""
+
+    name: str
+    kind: str
+
+
+class Listing(NamedTuple):
+    """Entries by name. `error` names what stopped the listing (`ENOENT`, `EACCES`, `ESTALE`); `cut`: there are more."""
+
+    entries: tuple[Entry, ...]
+    error: str | None = None
+    cut: bool = False
+
+
+class Size(NamedTuple):
+    """Bytes of a regular file. None with `error` when it could not be asked, without when it is something else."""
+
+    bytes: int | None
     error: str | None = None
 
 
@@ -52,7 +80,7 @@ def within(seconds: float, function: Callable[[], _T]) -> _T:
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(seconds)
-    if "error" in outcome:
+    if "error" in outcome and not isinstance(outcome["error"], NoAnswer):
         raise outcome["error"]
     if "value" not in outcome:
         raise TimeoutError(f"no answer within {seconds:.1f} s")
@@ -79,7 +107,7 @@ class Host:
         """Path of a command on the PATH, or None."""
         return shutil.which(command, path=_environment()["PATH"])
 
-    def read(self, path: str, limit: int = _READ_LIMIT) -> bytes | None:
+    def read(self, path: str, limit: int = READ_LIMIT) -> bytes | None:
         """The first `limit` bytes of a file, or None when it cannot be read. Never blocks on a pipe or device."""
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -105,6 +133,40 @@ class Host:
         """Sorted names in a directory, or None when it cannot be listed."""
         try:
             return tuple(sorted(entry.name for entry in Path(path).iterdir()))
+        except (OSError, ValueError):
+            return None
+
+    def scan(self, path: str, limit: int = SCAN_LIMIT) -> Listing:
+        """What is in a directory, by name, no more than `limit` of it. No entry is looked at: that costs one call."""
+        found: list[Entry] = []
+        error = None
+        cut = False
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    cut = len(found) >= limit
+                    if cut:
+                        break
+                    found.append(Entry(entry.name, _kind(entry)))
+        except (OSError, ValueError) as raised:
+            error = _errno(raised)
+        return Listing(tuple(sorted(found)), error, cut)
+
+    def measure(self, directory: str, *names: str) -> tuple[Size, ...]:
+        """Sizes of these files of a directory, links followed, in the order of the names."""
+        return tuple(_size(f"{directory}/{name}") for name in names)
+
+    def extract(self, path: str, what: str, extractor: Callable[[BinaryIO], bytes]) -> bytes | None:
+        """What the extractor makes of a file that it reads from the start, or None when it cannot be read.
+
+        For the few words that matter in headers of megabytes. `what` names the extractor: a stored machine gives back
+        what it made, and does not call it.
+        """
+        del what
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(handle, "rb", buffering=0) as stream:
+                return extractor(stream)
         except (OSError, ValueError):
             return None
 
@@ -160,6 +222,10 @@ class Host:
         """Home directory of the user this runs as."""
         return str(Path("~").expanduser())
 
+    def variable(self, name: str) -> str | None:
+        """Value of an environment variable of this process, or None."""
+        return os.environ.get(name)
+
     def fetch(self, url: str, timeout_s: float, headers: dict[str, str]) -> Response:
         """The answer to GET `url` (http or https). Proxies and redirects are not followed: headers go nowhere else."""
         import http.client  # noqa: PLC0415 - costs as much as the rest of discovery, and only gateway hosts need it
@@ -176,7 +242,7 @@ class Host:
                     "GET", f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", None, headers
                 )
                 answer = connection.getresponse()
-                return Response(answer.status, answer.read(_READ_LIMIT))
+                return Response(answer.status, answer.read(READ_LIMIT))
             finally:
                 connection.close()
         except (OSError, ValueError, http.client.HTTPException) as error:
@@ -188,6 +254,28 @@ def _stat(path: str) -> os.stat_result | None:
         return Path(path).stat()
     except (OSError, ValueError):
         return None
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "directory"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+def _size(path: str) -> Size:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError) as error:
+        return Size(None, _errno(error))
+    return Size(found.st_size if stat.S_ISREG(found.st_mode) else None)
+
+
+def _errno(error: OSError | ValueError) -> str:
+    """Name of an error number; that of a path that cannot be one is EINVAL."""
+    number = error.errno if isinstance(error, OSError) and error.errno is not None else errno.EINVAL
+    return errno.errorcode.get(number, f"errno {number}")
 
 
 def _environment() -> dict[str, str]:

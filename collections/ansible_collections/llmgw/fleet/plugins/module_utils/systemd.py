@@ -7,7 +7,6 @@ Private to llmgw. Commands name many units at once, since each costs a process; 
 from __future__ import annotations
 
 import calendar
-import os
 import re
 import time
 from typing import TYPE_CHECKING, Dict, Iterable, Sequence
@@ -196,7 +195,7 @@ def log_path(text: str | None) -> str | None:
 
 
 def _user_config(host: Host) -> str:
-    return os.environ.get("XDG_CONFIG_HOME") or f"{host.home()}/.config"
+    return host.variable("XDG_CONFIG_HOME") or f"{host.home()}/.config"
 
 
 def _complaint(command: str, result: Result) -> str:

@@ -9,7 +9,7 @@ readable (D15). Units are in the names: `*_bytes`, `*_mib`, `*_c` (Celsius), `*_
 from __future__ import annotations
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract.base import Finding, Probe
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract.fabric import Imex, ImexNode, RdmaPort
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.fabric import Imex, ImexNode, RdmaGid, RdmaPort
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract.gateway import (
     EndpointHealth,
     GatewayFacts,
@@ -56,6 +56,7 @@ __all__ = [
     "ObservedUnit",
     "Probe",
     "PublishedBundle",
+    "RdmaGid",
     "RdmaPort",
     "Remap",
     "System",

@@ -20,11 +20,13 @@ class DeviceProcess:
 
 @dataclass(frozen=True)
 class Xid:
-    """One XID of the kernel log since boot, mapped to the card by PCI address (D3)."""
+    """One kind of XID in the kernel log since boot, mapped to the card by PCI address (D3); the last one of its kind."""
 
     code: int
     time: Optional[float] = None
     message: Optional[str] = None
+    count: Optional[int] = None  # how often the log has it
+    cleared: Optional[str] = None  # how it is known that the card was reset since; None: it was not, as far as is known
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ Private to llmgw and pure. Every path to the cards ends here, so that equal hard
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract, unitfile
-from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_class
-from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_text import ListedGpu
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_class, gpu_fabric
+
+if TYPE_CHECKING:
+    from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_list import ListedGpu
 
 _ENGINE_WORDS = ("vllm", "sglang", "llama-server", "llama_server", "ollama", "tritonserver", "text-generation", "tgi")
 
@@ -79,11 +81,26 @@ def _finish_card(
         gpu,
         device_class=device_class,
         form_factor=gpu_class.form_factor(gpu.name),
-        unified_memory=False if gpu.memory_total_mib else (gpu_class.is_unified(gpu.name) or None),
+        unified_memory=_unified(gpu),
         compute_capability=gpu.compute_capability or capabilities.get(gpu.uuid or ""),
         processes=_owned(gpu.processes, unit_of),
         mig_instances=tuple(_finish_instance(instance, device_class, own, unit_of) for instance in gpu.mig_instances),
+        fabric=_fabric(gpu.fabric),
     )
+
+
+def _unified(gpu: contract.Gpu) -> bool | None:
+    """Whether the card's memory is the host's: a matter of the product, and False only where a card has its own."""
+    if gpu_class.is_unified(gpu.name):
+        return True
+    return False if gpu.memory_total_mib else None
+
+
+def _fabric(fabric: contract.GpuFabric | None) -> contract.GpuFabric | None:
+    """Status and domain count once the handshake is complete; before, what is there is left from another time (D7)."""
+    if fabric is None or gpu_fabric.completed(fabric):
+        return fabric
+    return replace(fabric, status=None, cluster_uuid=None, clique_id=None)
 
 
 def _listed(gpu: contract.Gpu, listed: tuple[ListedGpu, ...]) -> ListedGpu | None:
@@ -96,7 +113,7 @@ def _finish_instance(
     card: ListedGpu | None,
     unit_of: Callable[[int], str | None],
 ) -> contract.MigInstance:
-    named = next((one for one in card.instances if one.index == instance.index), None) if card else None
+    named = next((one for one in card.mig if one.index == instance.index), None) if card else None
     profile = instance.profile or (named.profile if named else None)
     return replace(
         instance,

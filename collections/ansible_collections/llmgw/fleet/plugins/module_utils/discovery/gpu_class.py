@@ -13,7 +13,7 @@ import re
 _MIB_PER_GIB = 1024
 _WORD = re.compile(r"[a-z0-9.+]+")
 _MEMORY_WORD = re.compile(r"[0-9]+gb?|hbm[0-9]+e?")
-_FORM_WORD = re.compile(r"sxm[0-9]*|pcie|nvl|ac|lc")
+_FORM_WORD = re.compile(r"sxm[0-9]*|pcie|nvl[0-9]*|dgxs|fhhl|ac|lc")
 _MAKER = {"nvidia", "tesla", "geforce", "gpu", "nvgpu"}
 _EDITION = {"edition", "generation", "blackwell", "server", "workstation", "max", "q", "with", "design"}
 _NOISE = frozenset(_MAKER | _EDITION)
@@ -57,6 +57,6 @@ def form_factor(name: str | None) -> str | None:
     for word in words:
         if word.startswith("sxm") and _FORM_WORD.fullmatch(word):
             return word.upper()
-        if word in {"pcie", "nvl"}:
+        if word == "pcie" or (word.startswith("nvl") and _FORM_WORD.fullmatch(word)):
             return "PCIe" if word == "pcie" else "NVL"
     return None

@@ -10,6 +10,8 @@ import re
 from typing import TYPE_CHECKING, Iterable
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings import meminfo
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
@@ -107,8 +109,15 @@ def listening_ports(tables: Iterable[bytes | None]) -> tuple[int, ...] | None:
 
 
 def memory(text: str) -> contract.Memory:
-    """Host memory from /proc/meminfo. Kernels before 3.14 do not estimate what is available."""
-    return contract.Memory(_kibibytes(text, "MemTotal"), _kibibytes(text, "MemAvailable"))
+    """Host memory from /proc/meminfo; unknown where that is no meminfo.
+
+    What is available the kernel itself estimates, since 3.14: nobody else knows what of its caches it would give up.
+    """
+    try:
+        found = meminfo.read(text)
+    except Unreadable:
+        return contract.Memory()
+    return contract.Memory(_bytes(found.mem_total_kb), _bytes(found.mem_available_kb))
 
 
 def cpu(text: str, topology: Iterable[tuple[str, str]], numa_nodes: int | None) -> contract.Cpu:
@@ -163,9 +172,8 @@ def _fields(block: str) -> dict[str, str]:
     return fields
 
 
-def _kibibytes(text: str, name: str) -> int | None:
-    found = re.search(rf"^{name}:\s*([0-9]{{1,15}}) kB\s*$", text, re.MULTILINE)
-    return int(found.group(1)) * _KIB if found else None
+def _bytes(kibibytes: int | None) -> int | None:
+    return None if kibibytes is None else kibibytes * _KIB
 
 
 def _text(host: Host, path: str) -> str:

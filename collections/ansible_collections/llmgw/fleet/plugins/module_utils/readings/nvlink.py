@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reads `nvidia-smi nvlink -s`: the NVLinks of each card and their speed (D6).
+
+Private to llmgw and pure. Of a card in MIG mode the tool tells nothing: its links are unknown, not none.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import List, Optional, Tuple
+
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
+
+_CARD = re.compile(
+    r"\s*GPU\s+(?P<index>[0-9]{1,4}):\s*(?P<name>.*?)\s*(?:\(UUID:\s*(?P<uuid>[^)\s]*)\)?\s*)?", re.IGNORECASE
+)
+_LINK = re.compile(r"\s*Link\s+(?P<link>[0-9]{1,3}):\s*(?P<state>.*?)\s*", re.IGNORECASE)
+_SPEED = re.compile(r"(?P<speed>[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*GB/s")
+_IN_MIG_MODE = re.compile(r"\bMIG[ -]mode\b", re.IGNORECASE)
+_ABOUT_NVLINK = re.compile(r"nvlink", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class CardLinks:
+    """Links of one card; `gbps_per_link` are the speeds of the active ones, GB/s in one direction, ascending.
+
+    `notes` are what the tool says in place of links.
+    """
+
+    index: int
+    name: str
+    n_links: Optional[int] = 0
+    active_links: Optional[int] = 0
+    gbps_per_link: Tuple[float, ...] = ()
+    uuid: Optional[str] = None
+    notes: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class NvlinkStatus:
+    """All cards in the text; `messages` are the lines that are neither a card nor a link."""
+
+    gpus: Tuple[CardLinks, ...]
+    messages: Tuple[str, ...]
+
+
+def read(text: str) -> NvlinkStatus:
+    """The links of each card; Unreadable when the text names no card and says nothing of NVLink."""
+    cards: List[CardLinks] = []
+    messages: List[str] = []
+    for line in text.splitlines():
+        link = _LINK.fullmatch(line)
+        card = _CARD.fullmatch(line)
+        if link is not None and cards:
+            cards[-1] = _with_link(cards[-1], link.group("state"))
+        elif card is not None and not _IN_MIG_MODE.search(line):
+            cards.append(CardLinks(int(card.group("index")), card.group("name"), uuid=card.group("uuid") or None))
+        elif line.strip():
+            messages.append(line.strip())
+            if cards:
+                cards[-1] = replace(cards[-1], notes=(*cards[-1].notes, line.strip()))
+    if not cards and not any(_ABOUT_NVLINK.search(message) for message in messages):
+        raise Unreadable(
+            "looked for the output of 'nvidia-smi nvlink -s' and found neither a card nor a word of NVLink"
+        )
+    return NvlinkStatus(tuple(_finished(card) for card in cards), tuple(messages))
+
+
+def _with_link(card: CardLinks, state: str) -> CardLinks:
+    speed = _SPEED.match(state)
+    speeds = set(card.gbps_per_link) | ({float(speed.group("speed"))} if speed else set())
+    return replace(
+        card,
+        n_links=(card.n_links or 0) + 1,
+        active_links=(card.active_links or 0) + (speed is not None),
+        gbps_per_link=tuple(sorted(speeds)),
+    )
+
+
+def _finished(card: CardLinks) -> CardLinks:
+    in_mig_mode = any(_IN_MIG_MODE.search(note) for note in card.notes)
+    return replace(card, n_links=None, active_links=None, gbps_per_link=()) if in_mig_mode else card

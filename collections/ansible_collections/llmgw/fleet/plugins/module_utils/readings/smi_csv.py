@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Reads tables of `nvidia-smi --query-... --format=csv`, with a header or without. Private to llmgw and pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Sequence
+
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
+
+_FIELD = re.compile(r"(?P<name>[a-z][A-Za-z0-9_.]*)(?: \[[^\]]*\])?")
+# The blank behind the last comma of a line is lost where blanks at line ends are.
+_PARTED = re.compile(r",(?: |$)")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows below a header are objects by field name; without a header they are lists. Cells are as printed."""
+
+    n_columns: int
+    rows: tuple[dict[str, str | None] | tuple[str, ...], ...]
+
+
+def read(text: str) -> Table:
+    """The table. Raises Unreadable when there is no line at all."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise Unreadable("there is no line of comma-separated values")
+    return table(lines)
+
+
+def table(lines: Sequence[str]) -> Table:
+    """The table of these lines, none of them blank. The first is a header when all its cells look like query fields."""
+    first = _cells(lines[0])
+    fields = [_FIELD.fullmatch(cell) for cell in first]
+    names = [field.group("name") for field in fields if field is not None]
+    if len(names) < len(first):
+        return Table(len(first), tuple(_cells(line) for line in lines))
+    return Table(len(names), tuple(_row(names, line) for line in lines[1:]))
+
+
+def _row(names: list[str], line: str) -> dict[str, str | None]:
+    """Cells by name: None for those that the line lacks; what it has too many belongs to the last."""
+    cells = _cells(line)
+    last = len(names) - 1
+    cells = (*cells[:last], ", ".join(cells[last:])) if len(cells) > len(names) else cells
+    return {name: cells[place] if place < len(cells) else None for place, name in enumerate(names)}
+
+
+def _cells(line: str) -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in _PARTED.split(line))
