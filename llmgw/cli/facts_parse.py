@@ -115,10 +115,11 @@ def _unknown(kind: str) -> str:
 
 
 def _instead(kind: str, text: str, file: str) -> str:
-    """What to try where a text is not of its kind: the kind that it reads as, if there is one."""
-    for other in TEXT_KINDS:
-        if other != kind and other not in _READS_NEARLY_ANYTHING and _reads_as(other, text):
-            return f"it looks like {other}: llmgw facts parse {other} {file}"
+    """What to try where a text is not of its kind: the kinds that it reads as, if there are any."""
+    others = (other for other in TEXT_KINDS if other != kind and other not in _READS_NEARLY_ANYTHING)
+    found = [other for other in others if _reads_as(other, text)]
+    if found:
+        return f"it looks like {' or '.join(found)}: llmgw facts parse {found[0]} {file}"
     return f"check that this is the whole output, and of kind {kind}; see docs/how-to/read-a-tools-output.md"
 
 

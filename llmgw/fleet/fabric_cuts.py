@@ -69,8 +69,8 @@ def contradictions(
 def join_by_prefix(ports: Sequence[PortEvidence], subnets: Subnets) -> None:
     """Join the ports that have one subnet prefix which somebody set, as far as nothing refutes it.
 
-    Two fabrics may have been given one prefix by mistake: their managers or their LIDs then tell. Where what is
-    refuted is not the smaller part, the prefix proves nothing at all.
+    Two fabrics may have been given one prefix by mistake: what their subnets say of themselves then tells, or their
+    LIDs. Where what is refuted is not the smaller part, the prefix proves nothing at all.
     """
     alike: dict[str, list[int]] = {}
     for index, port in enumerate(ports):
@@ -78,10 +78,10 @@ def join_by_prefix(ports: Sequence[PortEvidence], subnets: Subnets) -> None:
             alike.setdefault(port.own_prefix, []).append(index)
     for indexes in alike.values():
         component = {index: subnets.component(index) for index in indexes}
-        managed = {component[index] for index in indexes if ports[index].sm_guids}
+        known = {component[index] for index in indexes if ports[index].knows_its_subnet}
         refuted = contradictions(ports, indexes, component)
         rest = [index for index in indexes if index not in refuted]
-        if len(managed) <= 1 and len(refuted) < len(rest):
+        if len(known) <= 1 and len(refuted) < len(rest):
             subnets.join(rest)
 
 

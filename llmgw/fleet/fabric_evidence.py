@@ -56,6 +56,11 @@ class PortEvidence:
         """Its subnet prefix if somebody set one: the default says nothing."""
         return None if self.prefix == DEFAULT_PREFIX else self.prefix
 
+    @property
+    def knows_its_subnet(self) -> bool:
+        """Whether its subnet was asked: what then joins it to no other port is no accident."""
+        return bool(self.sm_guids or self.subnet_guids or self.subnet_digest)
+
 
 def evidence_of(node: str, port: contract.RdmaPort) -> PortEvidence:
     """What one port says. An address that makes no sense counts as not known."""

@@ -5,8 +5,8 @@
 
 The module runs as Ansible ships it, with nvidia-smi and its like replaced by programs that print a file, whole and in
 part. CPU is that of the module's process and of all it starts; that of the programs alone is measured beside it and
-taken off. The sweep runs over that many hosts under systemd-nspawn (root and debootstrap needed, else it is left out and
-says so), beside `ansible -m setup` and a bare parallel ssh in the same run. Prints one JSON line a measurement, then
+taken off. The sweep runs over that many hosts under systemd-nspawn (where those cannot run it is left out and says so),
+beside `ansible -m setup` and a bare parallel ssh in the same run. Prints one JSON line a measurement, then
 medians and ratios. A machine that does other work shows higher numbers; ratios hold better.
 """
 
@@ -62,7 +62,7 @@ def ansible(name: str) -> str:
 def shipped(folder: Path, arguments: dict[str, Any]) -> Path:
     """The module as Ansible sends it to a node: one Python file that carries all it needs."""
     kept = environment(ANSIBLE_KEEP_REMOTE_FILES="1", ANSIBLE_PIPELINING="false", ANSIBLE_REMOTE_TEMP=str(folder))
-    words = [ansible("ansible"), "localhost", "-m", MODULE, "-a", json.dumps(arguments)]
+    words = [ansible("ansible"), "localhost", "-m", MODULE, *(["-a", json.dumps(arguments)] if arguments else [])]
     words += ["-e", f"ansible_python_interpreter={sys.executable}"]
     subprocess.run(words, env=kept, check=True, capture_output=True, timeout=TIMEOUT_S, cwd=folder)
     (found,) = folder.rglob("AnsiballZ_node_facts.py")

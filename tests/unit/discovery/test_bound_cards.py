@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Gpu
-from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import bound_cards
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import bound_cards, presence
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.bound_cards import Answered, Bound
 from tests.support.fake_host import FakeHost
 
-DIRECTORY = bound_cards.DIRECTORY
+DIRECTORY = presence.BOUND_CARDS
 UUID = "GPU-0a0b0c0d-0000-4000-8000-000000000007"
 INFORMATION = f"""Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 255

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Filesystem
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import storage
-from ansible_collections.llmgw.fleet.plugins.module_utils.host import Listing
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Listing, Size
 from tests.support.fake_host import FakeHost
 
 GB = 10**9
@@ -270,3 +270,14 @@ def test_a_mount_whose_name_is_no_text_is_told_as_far_as_it_can_be() -> None:
     found = storage.read_storage(machine, [directory])
     assert [entry.mount_point for entry in found.filesystems or ()] == ["/", "/caf\ufffd"]
     assert [(one.code, one.subject) for one in found.findings] == [("storage-turned-read-only", "/caf\ufffd")]
+
+
+def test_a_directory_whose_names_may_be_read_and_nothing_behind_them_is_not_entered() -> None:
+    class Barred(FakeHost):
+        def measure(self, directory: str, *names: str) -> tuple[Size, ...]:
+            return (
+                tuple(Size(None, "EACCES") for _name in names) if directory == "/data/a" else super().measure(directory)
+            )
+
+    machine = Barred({"/proc/self/mountinfo": MOUNTS, "/data/a/file": ""}, space=SPACE)
+    assert findings(machine, "/data/a") == [("storage-denied", "warn", "/data/a")]

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -209,3 +211,34 @@ def test_where_calls_are_scarce_the_hub_s_sizes_are_proof_enough(tmp_path: Path)
     hub_repository(tmp_path, "org/tiny", model())
     ((found,), _findings) = read_weights(Host(), [str(tmp_path)], [], bounds=Bounds(60, calls=16))
     assert (found.complete, found.tensor_bytes) == (True, None)
+
+
+def test_a_download_that_was_left_behind_makes_no_weights_of_a_tokenizer(tmp_path: Path) -> None:
+    snapshot = hub_repository(tmp_path, "org/tiny", {"config.json": CONFIG, "tokenizer.json": TOKENIZER}, tree=False)
+    stale = f"{blob_of(snapshot, 'config.json').name}.0badcafe.incomplete"
+    write(snapshot.parent.parent / "blobs", {stale: b"half"})
+    assert all_in(tmp_path) == ()
+
+
+def test_a_snapshot_without_its_configuration_is_not_whole(tmp_path: Path) -> None:
+    files = {"tokenizer.json": TOKENIZER, "model.safetensors": model_files.safetensors({"a": (3,)})}
+    hub_repository(tmp_path, "org/tiny", files, tree=False)
+    assert (only(tmp_path).complete, only(tmp_path).missing) == (False, ("config.json",))
+
+
+def test_a_gguf_file_in_a_folder_has_the_size_that_the_hub_says_or_is_not_whole(tmp_path: Path) -> None:
+    name = "Q8/tiny.gguf"
+    hub_repository(tmp_path, "org/tiny", {name: model_files.gguf()}, tree={name: model_files.gguf() + b"more"})
+    assert (only(tmp_path).complete, only(tmp_path).missing) == (False, ("tiny.gguf",))
+
+
+def test_what_the_hub_s_sizes_prove_is_not_read_again(tmp_path: Path) -> None:
+    class Watched(Host):
+        def extract(self, path: str, what: str, extractor: Callable[[BinaryIO], bytes]) -> bytes | None:
+            assert what != "safetensors"
+            return super().extract(path, what, extractor)
+
+    files = model() | {"model.safetensors.index.json": model_files.index({"a": ONE, "b": TWO}, 1)}
+    hub_repository(tmp_path, "org/tiny", files)
+    ((found,), findings) = read_weights(Watched(), [str(tmp_path)], [])
+    assert (found.complete, found.tensor_bytes, findings) == (True, 512, ())

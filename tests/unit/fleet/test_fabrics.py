@@ -57,6 +57,7 @@ def test_ports_that_prove_one_subnet_are_confirmed(
         (ib(1, subnet_digest="d", subnet_port_count=0), ib(2, subnet_digest="d", subnet_port_count=0)),
         (ib(1, **SM), ib(2, **OTHER_SM)),
         (ib(1, prefix=SET, **SM), ib(2, prefix=SET, **OTHER_SM)),
+        (ib(1, prefix=SET, subnet_port_guids=(port_guid(1),)), ib(2, prefix=SET, subnet_port_guids=(port_guid(2),))),
         (ib(1, port_guid=port_guid(2), lid=1), ib(2, subnet_port_guids=(port_guid(2),))),
     ],
     ids=[
@@ -66,6 +67,7 @@ def test_ports_that_prove_one_subnet_are_confirmed(
         "a digest of nothing",
         "two managers",
         "one prefix given by two managers",
+        "one prefix and lists without the other",
         "a GUID that two ports claim",
     ],
 )

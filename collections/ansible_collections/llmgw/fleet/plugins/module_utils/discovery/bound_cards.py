@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import presence
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.smi_card import pci_address
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
-DIRECTORY = "/proc/driver/nvidia/gpus"
 _EXCLUDED = re.compile(r"^(?:GPU Excluded|Blacklisted)\s*:\s*Yes", re.MULTILINE)
 # A card that is lost since it was bound shows question marks.
 _UUID = re.compile(r"^GPU UUID\s*:\s*(GPU-[0-9a-f-]{36})\s*$", re.MULTILINE)
@@ -42,8 +42,8 @@ class Answered(NamedTuple):
 def read(host: Host) -> tuple[Bound, ...]:
     """The cards that the kernel's driver holds, by address, without those that it was told to exclude."""
     found = []
-    for entry in host.list(DIRECTORY) or ():
-        information = (host.read(f"{DIRECTORY}/{entry}/information") or b"").decode("utf-8", "replace")
+    for entry in host.list(presence.BOUND_CARDS) or ():
+        information = (host.read(f"{presence.BOUND_CARDS}/{entry}/information") or b"").decode("utf-8", "replace")
         address = pci_address(entry)
         if address is not None and not _EXCLUDED.search(information):
             found.append(described(address, information))

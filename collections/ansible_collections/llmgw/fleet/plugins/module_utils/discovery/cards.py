@@ -16,10 +16,10 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
     bound_cards,
     gpu_build,
     gpu_conclude,
-    nvidia_smi,
     nvml,
     nvml_dump,
     nvml_words,
+    presence,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
@@ -57,11 +57,13 @@ def read_cards(host: Host, budget_s: float) -> gpu_build.Cards:
     """The cards of this node within `budget_s` seconds; `gpus` None: they are unknown, (): there are none."""
     deadline = time.monotonic() + budget_s
     bound = bound_cards.read(host)
-    if not host.list(bound_cards.DIRECTORY) and host.which(nvidia_smi.COMMAND) is None:
+    if not presence.may_have_cards(host):
         return gpu_build.Cards(())
     answer = _by_nvml(host, min(_NVML_S, budget_s * _SHARE), bound)
     if isinstance(answer, gpu_build.Cards):
         return answer
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import nvidia_smi  # noqa: PLC0415 - costs time
+
     return _fallen_back(nvidia_smi.read_cards(host, max(0.0, deadline - time.monotonic())), answer)
 
 

@@ -8,16 +8,15 @@ already are left out, and the caller joins the answer with what it has.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import observed, readiness, systemd
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import NodeFacts, ObservedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
-    cards,
     engines,
-    gpu_build,
     parts,
+    presence,
     storage,
     system_facts,
 )
@@ -27,8 +26,10 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Rec
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
         Filesystem,
+        ForeignEngine,
         GatewayFacts,
         Gpu,
+        GpuDriver,
         Imex,
         RdmaPort,
         Weights,
@@ -39,19 +40,11 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_S = 60.0
 _SYSTEM_S = 10.0
 _UNITS_S = 25.0
-_CARDS_S = 45.0
-_TOPOLOGY_S = 20.0
-_LOG_S = 10.0
-_IMEX_S = 10.0
-_RDMA_S = 10.0
-_SUBNETS_S = 20.0
 _STORAGE_S = 20.0
 _WEIGHTS_S = 15.0
 _ENGINES_S = 25.0
 _GATEWAY_S = 5.0
 _READY_S = 1.0
-# Part of a probe's time that is for asking; the rest is for making sense of what was said.
-_ASKING = 0.9
 _DRIVER_VERSION = "/sys/module/nvidia/version"
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -84,6 +77,15 @@ class _Marked(NamedTuple):
     drained: bool | None = None
 
 
+class _Cards(NamedTuple):
+    """What there is about cards; `gpus` None: they are unknown."""
+
+    gpus: tuple[Gpu, ...] | None
+    driver: GpuDriver | None = None
+    foreign: tuple[ForeignEngine, ...] | None = ()
+    imex: Imex | None = None
+
+
 def collect(host: Host, options: Options) -> NodeFacts:
     """The facts of this machine, within `options.timeout_s` seconds. Never raises for what a machine can do wrong.
 
@@ -100,7 +102,6 @@ def collect(host: Host, options: Options) -> NodeFacts:
     units = probes.ask("units", _UNITS_S, lambda: _units(host, scope, state_dir))
     marked = probes.ask("state", _SYSTEM_S, lambda: _state(host, state_dir)) or _Marked()
     found = _cards(host, probes, system.booted_at if system else None)
-    imex = _imex(host, probes, found.gpus)
     ports = _ports(host, probes)
     filesystems, weights = _disks(host, probes, tuple(options.model_dirs or ()), state_dir)
     installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands))
@@ -115,13 +116,13 @@ def collect(host: Host, options: Options) -> NodeFacts:
         cpu=cpu,
         driver=found.driver,
         gpus=found.gpus,
-        imex=imex,
+        imex=found.imex,
         rdma_ports=ports,
         filesystems=filesystems,
         weights=weights,
         engines=installed,
         units=units,
-        foreign_engines=None if found.gpus is None else gpu_build.foreign_engines(found.gpus),
+        foreign_engines=found.foreign,
         generation=marked.generation,
         cordoned=marked.cordoned,
         drained=marked.drained,
@@ -142,72 +143,22 @@ def _usual_state_dir(host: Host, scope: str) -> str:
     return "/var/lib/llmgw" if scope == systemd.SYSTEM else f"{host.home()}/.local/state/llmgw"
 
 
-def _cards(host: Host, probes: Probes, booted_at: float | None) -> gpu_build.Cards:
-    """The cards with what the topology and the kernel log add to them; each of the three may fail alone."""
-    asking_s = probes.left(_CARDS_S) * _ASKING
-    found = probes.ask("gpus", _CARDS_S, lambda: cards.read_cards(host, asking_s)) or gpu_build.Cards(None)
-    probes.found("gpus", found.findings)
-    if not found.gpus:
-        return found
-    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (  # noqa: PLC0415 - nodes with cards only
-        topology,
-        topology_findings,
-        xids,
-    )
+def _cards(host: Host, probes: Probes, booted_at: float | None) -> _Cards:
+    if not presence.may_have_cards(host):
+        return _Cards(probes.ask("gpus", _SYSTEM_S, tuple))
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import card_parts, gpu_build  # noqa: PLC0415
 
-    gpus: tuple[Gpu, ...] = found.gpus
-    within_s = probes.left(_TOPOLOGY_S) * _ASKING
-    shape = probes.ask("topology", _TOPOLOGY_S, lambda: topology.read_topology(host, found.gpus or (), within_s))
-    if shape is not None:
-        gpus = topology.with_topology(gpus, shape)
-        probes.found("topology", topology_findings.judge(gpus, shape))
-    log_s = probes.left(_LOG_S) * _ASKING
-    logged = probes.ask("xids", _LOG_S, lambda: xids.read_xids(host, gpus, booted_at, log_s))
-    if logged is not None:
-        gpus = logged[0]
-        probes.found("xids", logged[1])
-    return replace(found, gpus=gpus)
-
-
-def _imex(host: Host, probes: Probes, gpus: tuple[Gpu, ...] | None) -> Imex | None:
-    """The IMEX service; not looked for where the cards are known and have no fabric to share."""
-    if gpus is not None and all(gpu.fabric is None for gpu in gpus):
-        return None
-    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (  # noqa: PLC0415 - few nodes have it
-        imex,
-        imex_findings,
-    )
-
-    asking_s = probes.left(_IMEX_S) * _ASKING
-    answer = probes.ask("imex", _IMEX_S, lambda: imex.read_imex(host, asking_s))
-    if answer is None:
-        return None
-    probes.found("imex", (*answer[1], *imex_findings.judge(answer[0], gpus)))
-    return answer[0]
+    found = card_parts.read_cards(host, probes, booted_at)
+    foreign = None if found.gpus is None else gpu_build.foreign_engines(found.gpus)
+    return _Cards(found.gpus, found.driver, foreign, card_parts.read_imex(host, probes, found.gpus))
 
 
 def _ports(host: Host, probes: Probes) -> tuple[RdmaPort, ...] | None:
-    """The InfiniBand and RoCE ports, with what can be seen of the subnet behind each."""
-    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (  # noqa: PLC0415
-        fabric_findings,
-        rdma,
-        rdma_subnet,
-    )
+    if not presence.may_have_adapters(host):
+        return probes.ask("rdma", _SYSTEM_S, tuple)
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import adapter_parts  # noqa: PLC0415
 
-    asking_s = probes.left(_RDMA_S) * _ASKING
-    answer = probes.ask("rdma", _RDMA_S, lambda: rdma.read_ports(host, asking_s))
-    if answer is None:
-        return None
-    ports, findings = answer
-    probes.found("rdma", (*findings, *fabric_findings.judge(ports or ())))
-    if not ports:
-        return ports
-    subnet_s = probes.left(_SUBNETS_S) * _ASKING
-    seen = probes.ask("subnets", _SUBNETS_S, lambda: rdma_subnet.read_subnets(host, ports, subnet_s))
-    if seen is None:
-        return ports
-    probes.found("subnets", seen[1])
-    return seen[0]
+    return adapter_parts.read_ports(host, probes)
 
 
 def _disks(
@@ -223,7 +174,7 @@ def _disks(
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import weights  # noqa: PLC0415 - where they are
 
     alive = [path for path in model_dirs if path in disks.answering]
-    asking_s = probes.left(_WEIGHTS_S) * _ASKING
+    asking_s = probes.asking(_WEIGHTS_S)
     answer = probes.ask(
         "weights", _WEIGHTS_S, lambda: weights.read_weights(host, alive, disks.filesystems or (), asking_s)
     )

@@ -18,6 +18,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
     bound_cards,
     gpu_build,
     gpu_conclude,
+    presence,
     smi_card,
     smi_failure,
 )
@@ -34,7 +35,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.bound_cards import Bound
 
-COMMAND = "nvidia-smi"
+COMMAND = presence.CARD_TOOL
 _QUERY_S = 25.0
 _ONE_CARD_S = 5.0
 _AT_ONCE = 4

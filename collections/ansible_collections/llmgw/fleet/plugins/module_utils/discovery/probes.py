@@ -16,11 +16,12 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.host import within
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
+_ASKING = 0.9
 _T = TypeVar("_T")
 
 
 class Probes:
-    """The parts that a call reads. `deadline` is of time.monotonic; `wanted` names the parts, others are passed over."""
+    """The parts that a call reads. `deadline` is of time.monotonic; parts that are not `wanted` are passed over."""
 
     def __init__(self, host: Host, deadline: float, wanted: frozenset[str]) -> None:
         self._host = host
@@ -32,6 +33,10 @@ class Probes:
     def left(self, at_most_s: float) -> float:
         """Seconds that a part may take."""
         return max(0.0, min(at_most_s, self._deadline - time.monotonic()))
+
+    def asking(self, at_most_s: float) -> float:
+        """Seconds of those that a part may spend on asking; the rest is for making sense of what it is told."""
+        return self.left(at_most_s) * _ASKING
 
     def ask(self, name: str, at_most_s: float, probe: Callable[[], _T]) -> _T | None:
         """What the probe returns; None when the part is not wanted, and with a finding when it raises or is late."""

@@ -30,8 +30,6 @@ _MOST_SNAPSHOTS = 50
 _MOST_FOLDERS = 50
 _REF_DEPTH = 3
 _REF_BYTES = 256
-# Other formats of the same weights, in directories of their own.
-_OTHER_FORMATS = frozenset({"original", "onnx", "openvino", "coreml", "metal", "figures", "assets", "images"})
 
 
 def is_repository(name: str) -> bool:
@@ -100,7 +98,7 @@ def _snapshot(reach: Reach, repository: str, commit: str, fetching: _Fetching) -
                 links.add(entry.name)
     found = list(_gguf(reach, path, tree, names, links))
     for folder in folders[:_MOST_FOLDERS]:
-        if folder not in _OTHER_FORMATS and not any(name.endswith(".safetensors") for name in names):
+        if not any(name.endswith(".safetensors") for name in names):
             entries = reach.scan(f"{path}/{folder}").entries
             inside = {entry.name for entry in entries}
             inside_links = {entry.name for entry in entries if entry.kind == "link"}

@@ -122,12 +122,9 @@ class Reach:
         self._left -= cost
         self.asking = (path, time.monotonic())
         try:
-            answer = call()
+            return call()
         finally:
             self.asking = None
-        if self.abandoned:
-            raise _Over
-        return answer
 
 
 class Search:
