@@ -65,6 +65,12 @@ def test_a_place_that_cannot_be_written_fails_with_its_name(tmp_path: Path, caps
     assert answer["msg"] == f"the capture cannot be written to {tmp_path}/none/c: No such file or directory"
 
 
+def test_a_part_that_does_not_exist_fails_with_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = in_process.run(capture, capsys, dest=str(tmp_path / "c"), gather=["nonsense"])
+    assert answer["failed"] is True
+    assert "nonsense" in answer["msg"]
+
+
 def test_parameters_that_nobody_gave_are_the_usual_options() -> None:
     spec: dict[str, Any] = dict(parameters.SPEC)
     given = {name: about.get("default") for name, about in spec.items()}

@@ -50,6 +50,13 @@ def test_a_model_whose_blob_has_not_arrived_is_not_whole(tmp_path: Path, blob: s
     assert (found.complete, found.missing, found.size_bytes) == (False, (f"sha256-{DIGEST}",), None)
 
 
+def test_a_model_whose_blob_is_cut_off_is_not_whole(tmp_path: Path) -> None:
+    blob = store(tmp_path, "registry.ollama.ai/library/tiny/latest") / "blobs" / f"sha256-{DIGEST}"
+    blob.write_bytes(FILE[:-1])
+    ((found,), _findings) = read_weights(Host(), [str(tmp_path)], [])
+    assert (found.complete, found.missing_count, found.size_bytes) == (False, 1, len(FILE) - 1)
+
+
 @pytest.mark.parametrize(
     "manifest", [[], {}, {"layers": 1}, {"layers": [{"mediaType": "x.image.model", "digest": "a:../b"}]}]
 )

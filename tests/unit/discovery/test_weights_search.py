@@ -39,8 +39,10 @@ class Slow(FakeHost):
         super().__init__()
         self.over = threading.Event()
         self.answered = threading.Event()
+        self.asked: list[str] = []
 
     def realpath(self, path: str) -> str:
+        self.asked.append(path)
         if path == "/slow":
             self.over.wait(20)
             self.answered.set()
@@ -67,16 +69,33 @@ def test_what_a_call_gives_after_it_was_given_up_is_not_taken() -> None:
         if job.path == "/b":
             host.over.set()
             host.answered.wait(20)
-            reach.realpath("/b")
             threading.Event().wait(0.1)
-            return Found(seen("/b"))
-        reach.realpath("/slow")
-        return Found(seen("/slow"), tuple(jobs("/slow/1")))
+        if job.path == "/slow":
+            reach.realpath("/slow")
+            reach.realpath("/after")
+        return Found(seen(job.path))
 
-    outcome = Search(host, HASTY, visit, str).run(jobs("/slow", "/b"))
-    assert paths(outcome) == ["/b"]
+    outcome = Search(host, HASTY, visit, str).run(jobs("/slow", "/b", "/c"))
+    assert paths(outcome) == ["/b", "/c"]
+    assert host.asked == ["/slow"]
     assert outcome.hanging == ["/slow"]
     assert outcome.unfinished == set()
+
+
+def test_a_thread_that_was_given_up_takes_no_further_work() -> None:
+    host = Slow()
+
+    def visit(reach: Reach, job: Job) -> Found:
+        if job.path == "/slow":
+            reach.realpath("/slow")
+            return Found(seen("/slow"), tuple(jobs("/slow/1")))
+        host.over.set()
+        host.answered.wait(20)
+        threading.Event().wait(0.1)
+        return Found(seen(job.path))
+
+    outcome = Search(host, HASTY, visit, str).run(jobs("/slow", "/b", "/c"))
+    assert paths(outcome) == ["/b", "/c"]
 
 
 def test_a_directory_that_is_left_in_the_middle_for_want_of_time_is_unfinished() -> None:

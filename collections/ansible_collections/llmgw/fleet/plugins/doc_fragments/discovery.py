@@ -44,6 +44,20 @@ options:
   gateway_admin_token_file:
     description: File on the host with the bearer token for O(gateway_admin_url).
     type: path
+  gather:
+    description:
+      - What to read, as names of parts (V(cpu), V(topology), V(subnets), V(engines), V(system), V(memory), V(units),
+        V(state), V(gpus), V(xids), V(imex), V(rdma), V(storage), V(gateway), V(weights)) and of groups (V(all),
+        V(hardware), V(volatile)).
+      - A V(!) in front takes a part or group out.
+    type: list
+    elements: str
+    default: [all]
+  known_key:
+    description:
+      - The C(hardware_key) of facts that are known already.
+      - When it is not that of the running boot and driver, the hardware is read whatever O(gather) says.
+    type: str
   timeout_s:
     description: Seconds that the whole discovery may take. What was not read by then is unknown.
     type: float

@@ -145,6 +145,8 @@ def main() -> None:
         taken = taking.write(Host(), options, given["dest"], given["name"], redaction)
     except OSError as error:
         module.fail_json(msg=f"the capture cannot be written to {given['dest']}: {error.strerror or error}")
+    except ValueError as error:
+        module.fail_json(msg=str(error))
     else:
         module.exit_json(changed=True, dest=given["dest"], **taken._asdict())
 

@@ -50,9 +50,8 @@ class Missing(NamedTuple):
 
 
 def missing(names: Sequence[str]) -> Missing:
-    """What the facts say of missing files, each once."""
-    once = tuple(dict.fromkeys(names))
-    return Missing(once[:_MOST_NAMED], len(once))
+    """What the facts say of missing files."""
+    return Missing(tuple(names[:_MOST_NAMED]), len(names))
 
 
 def is_nowhere(size: Size) -> bool:
