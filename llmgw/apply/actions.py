@@ -17,6 +17,7 @@ from llmgw.catalog.load import load_catalog
 from llmgw.decide import Decision, Options, decide
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
+from llmgw.fleet.clocks import on_our_clock
 from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import VARIABLES, Host, relevant
 from llmgw.fleet.joining import joined
@@ -65,7 +66,7 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
         else:
             try:
                 # Nodes run the modules of this very collection, and nothing on a node knows its version.
-                fresh = replace(parse_facts(document), module_version=version())
+                fresh = on_our_clock(replace(parse_facts(document), module_version=version()), now)
                 store.save(directory, host, joined(store.load(directory, host).facts, fresh))
             except LlmgwError as error:
                 missing[host] = str(error)

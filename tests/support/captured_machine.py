@@ -17,6 +17,14 @@ UNIT = "llmgw-chat.0.0.service"
 STATE = "/var/lib/llmgw"
 BUNDLE = f"{STATE}/bundle.json"
 TOKEN_FILE = "/etc/llmgw/admin-token"
+_TOPOLOGY = """\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
+GPU0\t X \tPIX\t0-31\t0\t\tN/A
+NIC0\tPIX\t X \t\t\t\t
+
+NIC Legend:
+
+  NIC0: mlx5_0
+"""
 ADMIN = "http://127.0.0.1:8081"
 
 
@@ -168,6 +176,7 @@ def _files(identity: Identity, secrets: Secrets) -> dict[str, str | bytes]:
 
 
 def _commands(identity: Identity) -> dict[str, Result | str]:
+    own, far = f"0x{identity.guid.replace(':', '')}", f"0x2c903{identity.guid.replace(':', '')[-8:]}"
     process = smi_texts.process(4242, f"/home/{identity.user}/bin/train", "900 MiB")
     report = smi_texts.document(smi_texts.card(gpu_uuid=identity.uuid, processes=[process]))
     report = report.replace("1650000000000", identity.serial)
@@ -193,7 +202,13 @@ def _commands(identity: Identity) -> dict[str, Result | str]:
         "nvidia-imex-ctl -N -j": domain,
         "dmesg": log,
         "/opt/sim --version": "llmgw-sim 1.0.0 (simulator)\n",
-        "sminfo -C mlx5_0 -P 1": f"sminfo: sm lid 1 sm guid 0x{identity.guid.replace(':', '')}, activity count 3\n",
+        "nvidia-smi topo -m": _TOPOLOGY,
+        "sminfo -C mlx5_0 -P 1": f"sminfo: sm lid 1 sm guid {far}, activity count 3 priority 0 state 3\n",
+        "smpquery -C mlx5_0 -P 1 -D nodeinfo 0,1": f"NodeType:...Switch\nGuid:......{far}\n",
+        "ibnetdiscover -p -C mlx5_0 -P 1": (
+            f"CA 32 1 {own} 4x NDR - SW 1 1 {far} ( '{identity.host} mlx5_0' - 'MF0;{identity.peer}:MQM9700/U1' )\n"
+            f"SW 1 1 {far} 4x NDR - CA 32 1 {own} ( 'MF0;{identity.peer}:MQM9700/U1' - '{identity.host} mlx5_0' )\n"
+        ),
     }
 
 

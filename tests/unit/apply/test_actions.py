@@ -41,9 +41,23 @@ def discovered(known: contract.NodeFacts) -> dict[str, Any]:
 
 
 def test_facts_are_kept_of_every_host_that_told_them(tmp_path: Path) -> None:
-    answers = {"n2": discovered(facts("n2")), "n1": discovered(facts("n1", gpus=1))}
+    known = facts("n1", gpus=1, collected_at=NOW - 1)
+    answers = {"n2": discovered(facts("n2")), "n1": discovered(known)}
     assert actions.keep_facts(tmp_path, answers, NOW) == {"stored": ["n1", "n2"], "missing": {}}
-    assert store.load(tmp_path, "n1").facts == facts("n1", gpus=1, module_version=version())
+    assert store.load(tmp_path, "n1").facts == replace(known, module_version=version())
+
+
+def test_a_refresh_in_part_is_joined_with_what_is_stored_and_says_of_whom_the_hardware_is_known(
+    tmp_path: Path,
+) -> None:
+    whole = facts("n1", gpus=1, collected_at=NOW - 60, hardware_key="boot 580")
+    actions.keep_facts(tmp_path, {"n1": discovered(whole), "n2": discovered(facts("n2"))}, NOW - 60)
+    assert actions.known_hardware(tmp_path, ["n1", "n2", "n3"]) == {"n1": "boot 580"}
+    partly = contract.NodeFacts(collected_at=NOW, hardware_key="boot 580", gathered=("memory",))
+    actions.keep_facts(tmp_path, {"n1": discovered(partly)}, NOW)
+    stored = store.load(tmp_path, "n1").facts
+    assert stored is not None
+    assert (stored.collected_at, stored.gpus, stored.memory) == (NOW, whole.gpus, None)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,14 @@ IDENTITIES = st.builds(
 def renamed(facts: dict[str, Any], how: Redactor) -> dict[str, Any]:
     """The facts with stand-ins: what facts of the redacted capture must be."""
     found: dict[str, Any] = how.value(facts)
-    return found
+    return without_digests(found)
+
+
+def without_digests(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts without what is computed from a whole list of GUIDs: other GUIDs have another digest."""
+    for port in facts["rdma_ports"]:
+        del port["subnet_digest"]
+    return facts
 
 
 @settings(max_examples=25)
@@ -83,10 +90,12 @@ def test_facts_of_a_redacted_capture_are_those_of_the_plain_one_renamed(identity
     recording, facts = taking.take(machine(identity), options(identity))
     how = Redactor(recording, KEY, [identity.peer])
     again = taking.facts_in(how.recording(recording), "1.2.3")
-    assert plain(again) == renamed(plain(facts), how)
+    assert without_digests(plain(again)) == renamed(plain(facts), how)
     assert again.units is not None
-    assert again.units[0].edited is False
-    assert again.units[0].ready is True
+    assert (again.units[0].edited, again.units[0].ready) == (False, True)
+    assert [(one.listed, one.domain_state) for one in [again.imex] if one] == [(True, "UP")]
+    assert [(port.sm_guids, port.subnet_port_count) != (None, None) for port in again.rdma_ports or ()] == [True]
+    assert [gpu.nic_paths for gpu in again.gpus or ()] != [None]
 
 
 @settings(max_examples=25)
@@ -123,7 +132,7 @@ def test_captures_with_one_key_can_be_joined_and_others_cannot() -> None:
         "127.0.0.1 0.0.0.0 255.255.255.0 224.0.0.1 ::1 :: ff02::1 [::]:8080",
         "driver 570.86.15 kernel 6.8.0-1013 vbios 96.00.5E.00.01 1.2.3.4.5 v1.2.3.4",
         "0x0000000000000001 0x10de 0xffff",
-        "fe80:0000:0000:0000:0000:0000:0000:0000",
+        "fe80:0000:0000:0000:0000:0000:0000:0000 fe80:0000:0000:0000 fec0:0000:0000:0000 0000:0000:0000:0000",
         "sha256:" + "ab" * 32,
         "81559 MiB, 4 MiB, 7 %, 700.00 W",
         "mlx5_0 NIC0 NV18 SYS PIX h100-80g /srv/models/org--name",
@@ -142,13 +151,13 @@ def test_what_tells_nobody_anything_stays(text: str) -> None:
         ("5C1F6A0E-91AA-4F3E-B7A1-0D5A8E6F1B2C", r"[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}"),
         ("10.20.30.40", r"198\.1[89]\.[0-9]+\.[0-9]+"),
         ("10.20.30.40:8080/x", r"198\.1[89]\.[0-9]+\.[0-9]+:8080/x"),
-        ("fe80::a3f:d2ff:fe00:102", r"fe80::a3f:d2[0-9a-f:]+"),
-        ("2001:db8::41", r"fd[0-9a-f:]+"),
+        ("fe80::a3f:d2ff:fe00:102", r"fe80:(:[0-9a-f]{1,4}){4}"),
+        ("2001:db8::41", r"[0-9a-f:]+"),
         ("::ffff:10.1.2.3", r"::ffff:(c612|c613|198\.1[89]).*"),
-        ("fe80:0000:0000:0000:b83f:d203:00c4:71e2", r"fe80:0000:0000:0000:b83f:d2[0-9a-f]{2}:[0-9a-f]{4}:[0-9a-f]{4}"),
-        ("b83f:d203:00c4:71e2", r"b83f:d2[0-9a-f]{2}:[0-9a-f]{4}:[0-9a-f]{4}"),
-        ("0xb83fd20300c471e2", r"0xb83fd2[0-9a-f]{10}"),
-        ("0x2c90300a1b2c3", r"0x2c9[0-9a-f]{10}"),
+        ("fe80:0000:0000:0000:b83f:d203:00c4:71e2", r"fe80:0000:0000:0000(:[0-9a-f]{4}){4}"),
+        ("b83f:d203:00c4:71e2", r"[0-9a-f]{4}(:[0-9a-f]{4}){3}"),
+        ("0xb83fd20300c471e2", r"0x[0-9a-f]{16}"),
+        ("0x2c90300a1b2c3", r"0x[0-9a-f]{13,16}"),
         ("08:3f:d2:00:01:02", r"08:3f:d2(:[0-9a-f]{2}){3}"),
         ("/home/alice/bin/x", r"/home/[a-z]{5}/bin/x"),
         ("Serial Number : 1654923001877", r"Serial Number : [0-9]{13}"),
@@ -231,7 +240,7 @@ def test_a_unit_that_was_edited_is_edited_in_the_redacted_capture_too() -> None:
     how = Redactor(recording, KEY)
     again = taking.facts_in(how.recording(recording), "1.2.3")
     assert [unit.edited for unit in again.units or ()] == [True]
-    assert plain(again) == renamed(plain(facts), how)
+    assert without_digests(plain(again)) == renamed(plain(facts), how)
 
 
 def test_of_the_kernel_log_only_what_is_about_cards_is_kept() -> None:

@@ -21,7 +21,6 @@ _ALPHABETS = (string.ascii_lowercase, string.ascii_uppercase, string.digits)
 _LOW = (1 << 64) - 1
 _MAPPED = 0xFFFF << 32  # ::ffff:a.b.c.d
 _KEPT_PREFIXES = (0, 0xFE80 << 48, 0xFEC0 << 48)
-_UNIQUE_LOCAL = 0xFD << 56
 _MOST_TRIES = 1000
 
 _Value = Union[str, int]
@@ -60,19 +59,16 @@ class Pseudonyms:
         return int(self._unique("ipv4", address, lambda draw: _SET_APART | _number(draw) % (1 << _SET_APART_BITS)))
 
     def ipv6(self, address: int) -> int:
-        """Another address: default prefixes (fe80::, fec0::), loopback and multicast stay; the low half is a GUID."""
+        """Another address: loopback and multicast stay; either half is replaced as a GUID is."""
         if address in {0, 1} or address >> 120 == _MULTICAST_V6:
             return address
         if address & ~0xFFFFFFFF == _MAPPED:
             return _MAPPED | self.ipv4(address & 0xFFFFFFFF)
-        prefix, low = address >> 64, address & _LOW
-        if prefix not in _KEPT_PREFIXES:
-            prefix = int(self._unique("prefix", prefix, lambda draw: _UNIQUE_LOCAL | _number(draw) >> 8))
-        return prefix << 64 | self.guid(low)
+        return self.guid(address >> 64) << 64 | self.guid(address & _LOW)
 
     def guid(self, guid: int) -> int:
-        """Another EUI-64 of the same maker: the first three bytes stay."""
-        return int(self.hexadecimal("guid", f"{guid:016x}", kept=6), 16)
+        """Another GUID, or another prefix of a subnet; the default prefixes fe80:: and fec0:: stay."""
+        return guid if guid in _KEPT_PREFIXES else int(self.hexadecimal("guid", f"{guid:016x}"), 16)
 
     def _unique(self, kind: str, value: _Value, make: Callable[[bytes], _Value]) -> _Value:
         known = self._given.get((kind, value))

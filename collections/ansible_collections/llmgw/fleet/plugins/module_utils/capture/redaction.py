@@ -46,8 +46,8 @@ class Redactor:
         rules: List[Tuple[str, Callable[[str], str]]] = [
             (_UUID, self._uuid),
             (_IPOIB, self._ipoib),
-            (_MAC, lambda text: self._grouped("mac", text, 6)),
-            (_GUID, lambda text: self._grouped("guid", text, 6)),
+            (_MAC, self._mac),
+            (_GUID, self._guid),
             (_LONG_GUID, self._long_guid),
             (_CLUSTER, self._cluster),
             (_IPV6, self._ipv6),
@@ -121,8 +121,12 @@ class Redactor:
     def _uuid(self, text: str) -> str:
         return _with_dashes(self._pseudonyms.hexadecimal("uuid", text.replace("-", "")), text)
 
-    def _grouped(self, kind: str, text: str, kept: int) -> str:
-        return _with_colons(self._pseudonyms.hexadecimal(kind, text.replace(":", ""), kept), text)
+    def _mac(self, text: str) -> str:
+        """Another address of the same maker: the first three bytes stay."""
+        return _with_colons(self._pseudonyms.hexadecimal("mac", text.replace(":", ""), kept=6), text)
+
+    def _guid(self, text: str) -> str:
+        return _with_colons(f"{self._pseudonyms.guid(int(text.replace(':', ''), 16)):016x}", text)
 
     def _ipoib(self, text: str) -> str:
         """The link address of an IPoIB interface: four bytes of its own, then a GID."""
