@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 try:
-    from ansible_collections.llmgw.fleet.plugins.module_utils import contract, readiness, unitchange, unitfile
+    from ansible_collections.llmgw.fleet.plugins.module_utils import (
+        contract,
+        rdma_ports,
+        readiness,
+        unitchange,
+        unitfile,
+    )
     from ansible_collections.llmgw.fleet.plugins.module_utils.capture.errors import CaptureError
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import parts
     from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
@@ -25,7 +31,17 @@ except ImportError as error:
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.capture.taking import Taken
 
-__all__ = ["TEXT_KINDS", "CaptureError", "Unreadable", "contract", "parts", "readiness", "unitchange", "unitfile"]
+__all__ = [
+    "TEXT_KINDS",
+    "CaptureError",
+    "Unreadable",
+    "contract",
+    "parts",
+    "rdma_ports",
+    "readiness",
+    "unitchange",
+    "unitfile",
+]
 
 
 def version() -> str:

@@ -11,9 +11,9 @@ from llmgw.nodekit import contract
 
 MIG_INDEX_BASE = 1000
 MIG_INDEX_STRIDE = 100
-ADMISSION_ONLY = frozenset({"foreign-memory"})
-"""Blocking findings that move nothing: a stranger's process on a card must not cost the replica that serves there
-(P1b).
+ADMISSION_ONLY = frozenset({"foreign-memory", "remap-pending", "retirement-pending", "uuid-duplicate"})
+"""Blocking findings that move nothing (P1b): a stranger's process on a card must not cost the replica that serves
+there, and a bad memory row that waits for a reset does not hurt what runs.
 """
 _Sorted = tuple[tuple[contract.Finding, ...], tuple[contract.Finding, ...]]
 
@@ -40,6 +40,7 @@ def _of_card(
                 yield _instance(gpu, instance, instance.uuid, instance.device_class, _sorted(card_findings + own, old))
     elif gpu.uuid is not None and gpu.device_class is not None:
         evicting, admission = _sorted(card_findings, old)
+        admission += _outside_its_fabric(gpu)
         yield Device(
             uuid=DeviceId(gpu.uuid),
             index=gpu.index,
@@ -77,6 +78,15 @@ def _instance(
         blocked_by=findings[0],
         kept_away_by=findings[1],
     )
+
+
+def _outside_its_fabric(gpu: contract.Gpu) -> tuple[contract.Finding, ...]:
+    """Why a card starts no new CUDA program: error 802 until it has joined its machine's NVSwitches (D7)."""
+    state = gpu.fabric.state if gpu.fabric else None
+    if state is None or state.lower() == "completed":
+        return ()
+    message = f"card {gpu.index} has not joined its NVLink fabric: {state}"
+    return (contract.Finding("fabric-not-joined", "block", message, subject=gpu.uuid),)
 
 
 def _sorted(findings: tuple[contract.Finding, ...], old: Container[contract.Finding]) -> _Sorted:

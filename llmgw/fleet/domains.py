@@ -17,6 +17,8 @@ from llmgw.model.ids import NodeName
 from llmgw.nodekit import contract
 
 Key = tuple[str, int]
+SPLIT = "fabric-split"
+"""Code of the finding that a node's cards disagree; discovery has it too."""
 _SHORT = 8
 _NAMED = 4
 """How many nodes a sentence names before it counts."""
@@ -45,7 +47,8 @@ def find(nodes: Iterable[Candidate]) -> Domains:
     findings: dict[str, tuple[contract.Finding, ...]] = {}
     for node in sorted(nodes, key=lambda one: one.name):
         keys = {key for gpu in node.facts.gpus or () if (key := key_of(gpu.fabric)) is not None}
-        if len(keys) > 1:
+        # A node that knows this finding of itself tells it better.
+        if len(keys) > 1 and all(one.code != SPLIT for one in node.facts.findings):
             findings[node.name] = (_disagreement(keys),)
         for key in keys if len(keys) == 1 else ():
             grouped.setdefault(key, []).append(node)
@@ -219,7 +222,7 @@ def _plain(text: str) -> str:
 def _disagreement(keys: Iterable[Key]) -> contract.Finding:
     told = ", ".join(f"{uuid}.{clique}" for uuid, clique in sorted(keys))
     return contract.Finding(
-        "nvlink-broken",
+        SPLIT,
         "warn",
         f"the cards of this node are in different NVLink domains: {told}",
         remedy="It is in none of them until its cards agree: restart the fabric manager, or reboot the node.",

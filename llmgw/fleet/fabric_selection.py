@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from llmgw.fleet.fabric_evidence import PortEvidence
 from llmgw.fleet.fabric_settings import INFINIBAND, Declaration
-from llmgw.nodekit import contract
+from llmgw.nodekit import contract, rdma_ports
 
 _KINDS = {"InfiniBand": "infiniband", "Ethernet": "roce"}
 
@@ -19,21 +20,12 @@ def kind_of(port: contract.RdmaPort) -> str | None:
 
 def unusable(port: contract.RdmaPort) -> str | None:
     """Why no engine may use a port, as a clause about it, or None (D8)."""
-    kind = "efa" if port.device.startswith("efa") else kind_of(port)
+    kind = rdma_ports.EFA if port.device.startswith("efa") else kind_of(port)
     if kind not in _KINDS.values():
         return f"it is neither InfiniBand nor RoCE: {kind or port.link_layer or 'its link layer is unknown'}"
-    if port.device.endswith("_dma"):
-        return "it is the data-direct half of another adapter"
-    if port.switch_management:
-        return "it is the way to the management of the NVSwitches, not a network"
-    if port.virtual_function:
-        return "it is a virtual function"
-    active = port.active if port.active is not None else _active(port.state)
-    if not active:
-        return "its state is unknown" if active is None else "it is not active"
-    if kind == "roce" and port.gids_known and not port.gids:
-        return "it has no GID here: its network interface belongs to another namespace, or has no address"
-    return None
+    told = port if port.active is not None else replace(port, active=_active(port.state))
+    reason = rdma_ports.why_not(told)
+    return None if reason is None else rdma_ports.REASONS[reason]
 
 
 def _active(state: str | None) -> bool | None:

@@ -74,6 +74,7 @@ def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost
         facts=facts,
         facts_age_s=age,
         devices=None if facts is None else devices_of(facts, aging.old_findings(facts, view.now)),
+        devices_old=facts is not None and (aging.age_of(facts, "gpus", view.now) or 0.0) > aging.FINDINGS_LIMIT_S,
         findings=(facts.findings if facts else ()) + _own_findings(host, stored, age, view.now),
         settings=_settings(host),
     )

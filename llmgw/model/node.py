@@ -78,6 +78,8 @@ class Node:
     facts_age_s: float | None = None
     devices: tuple[Device, ...] | None = None
     """None when the cards are unknown; an empty tuple when the node has none."""
+    devices_old: bool = False
+    """They were read so long ago that a device which is not among them may be there (D18)."""
     findings: tuple[contract.Finding, ...] = ()
     settings: NodeSettings = field(default_factory=NodeSettings)
     ports: tuple[FabricPort, ...] | None = None

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from llmgw.model.ids import NodeName, ReplicaId
+from llmgw.model.ids import DeviceId, NodeName, ReplicaId
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.placement import Assignment, Member, Placement, Rejection, Unplaced
 from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
@@ -88,10 +88,9 @@ class _Board:
                 self._ledgers[instance.node.name].reserve_ports((instance.unit.port,))
 
     def keep(self, service: ServiceSpec, instance: Instance, profile: ProfileSpec) -> Assignment:
-        """The instance's own place, promised first."""
+        """The instance's own place, promised first: its unit says which devices it has, whatever the node."""
         ledger = self._ledgers[instance.node.name]
-        by_uuid = {str(device.uuid): device.uuid for device in instance.node.devices or ()}
-        devices = tuple(by_uuid[uuid] for uuid in instance.unit.devices if uuid in by_uuid)
+        devices = tuple(map(DeviceId, instance.unit.devices))
         port = instance.unit.port if instance.unit.port is not None else ledger.free_port() or 0
         ledger.promise(service.name, profile, devices, port)
         self._count(service, instance.node)

@@ -55,7 +55,7 @@ def eviction(instance: Instance) -> str | None:
     known = {device.uuid: device for device in instance.node.devices or ()}
     for uuid in instance.unit.devices:
         device = next((device for name, device in known.items() if name == uuid), None)
-        if device is None and instance.node.devices is not None:
+        if device is None and instance.node.devices is not None and not instance.node.devices_old:
             return f"device {uuid} is gone from {instance.node.name}"
         if device is not None and device.blocked_by:
             return f"device {device.display_name} of {instance.node.name}: {device.blocked_by[0].message}"

@@ -3,9 +3,8 @@
 
     python -m tests.bench.discovery [--rounds 5] [--hosts 16] [--forks 16]
 
-The module runs as Ansible ships it, with nvidia-smi and its like replaced by programs that print a file, whole and in
-part. CPU is that of the module's process and of all it starts; that of the programs alone is measured beside it and
-taken off. The sweep runs over that many hosts under systemd-nspawn (where those cannot run it is left out and says so),
+The module runs as Ansible ships it, with nvidia-smi and NVML replaced by stand-ins. `cpu_s` is that of the module's own
+process, `tools_s` that of what it starts; `ping` is Ansible's emptiest module, whose cost every module has. The sweep runs over that many hosts under systemd-nspawn (where those cannot run it is left out and says so),
 beside `ansible -m setup` and a bare parallel ssh in the same run. Prints one JSON line a measurement, then
 medians and ratios. A machine that does other work shows higher numbers; ratios hold better.
 """
@@ -15,18 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.fleet.lab.hosts import Lab, Machine
+from tests.fleet.lab.inventory import SSH_OPTIONS
 from tests.fleet.lab.obstacles import obstacles
 from tests.support import machines
 
@@ -59,68 +57,83 @@ def ansible(name: str) -> str:
     return str(Path(sys.executable).parent / name)
 
 
-def shipped(folder: Path, arguments: dict[str, Any]) -> Path:
+def shipped(module: str, folder: Path, arguments: dict[str, Any]) -> Path:
     """The module as Ansible sends it to a node: one Python file that carries all it needs."""
     kept = environment(ANSIBLE_KEEP_REMOTE_FILES="1", ANSIBLE_PIPELINING="false", ANSIBLE_REMOTE_TEMP=str(folder))
-    words = [ansible("ansible"), "localhost", "-m", MODULE, *(["-a", json.dumps(arguments)] if arguments else [])]
+    words = [ansible("ansible"), "localhost", "-m", module, *(["-a", json.dumps(arguments)] if arguments else [])]
     words += ["-e", f"ansible_python_interpreter={sys.executable}"]
     subprocess.run(words, env=kept, check=True, capture_output=True, timeout=TIMEOUT_S, cwd=folder)
-    (found,) = folder.rglob("AnsiballZ_node_facts.py")
+    (found,) = folder.rglob("AnsiballZ_*.py")
     return found
 
 
-def used(action: Callable[[], object]) -> tuple[float, float]:
-    """Wall seconds of an action and CPU seconds of the processes that it waited for."""
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    action()
-    wall, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def measured(module: Path, path: dict[str, str]) -> tuple[float, float, float, dict[str, Any]]:
+    """Wall seconds of one run, CPU seconds of the module's own process and of those it started, and its answer."""
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURE, str(module)],
+        env=environment(**path),
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    own, started = json.loads(done.stderr.splitlines()[-1])
+    return time.monotonic() - begun, own, started, json.loads(done.stdout)
 
 
-def run(words: list[str], **more: str) -> Callable[[], object]:
-    """A command that must succeed."""
-    return lambda: subprocess.run(words, env=environment(**more), check=True, capture_output=True, timeout=TIMEOUT_S)
+_MEASURE = """
+import json, resource, runpy, sys
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    whose = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    times = [resource.getrusage(one) for one in whose]
+    print(json.dumps([one.ru_utime + one.ru_stime for one in times]), file=sys.stderr)
+"""
 
 
 def on_a_node(rounds: int) -> None:
-    """The module on a node with eight cards: everything, and what a refresh reads."""
+    """The module on a node with eight cards, everything and what a refresh reads; beside it Ansible's emptiest one."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        programs, answers = folder / "bin", folder / "answers"
+        programs, answers, library = folder / "bin", folder / "answers", folder / "library"
         machines.install(machines.HGX_H100, programs, answers)
+        library.mkdir()
+        (library / "pynvml.py").write_text(machines.pynvml(machines.HGX_H100, str(PROJECT)), encoding="utf-8")
         path = {"PATH": f"{programs}:{os.environ['PATH']}", "FAKE_NVIDIA_SMI": str(answers)}
+        by_nvml = {**path, "PYTHONPATH": str(library)}
         key = json.loads(
-            subprocess.run(
-                [sys.executable, "-c", _KEY], env=environment(), check=True, capture_output=True, timeout=60
-            ).stdout
+            subprocess.run([sys.executable, "-c", _KEY], check=True, capture_output=True, timeout=60).stdout
         )
-        kinds = {"whole": {}, "refresh": {"gather": ["volatile"], "known_key": key}}
+        refresh = {"gather": ["volatile"], "known_key": key}
+        kinds: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
+            "ping": ("ansible.builtin.ping", {}, path),
+            "whole, nvidia-smi": (MODULE, {}, path),
+            "whole, NVML": (MODULE, {}, by_nvml),
+            "refresh, NVML": (MODULE, refresh, by_nvml),
+        }
         medians: dict[str, dict[str, float]] = {}
-        for kind, arguments in kinds.items():
-            target = folder / kind
+        for number, (kind, (module_name, arguments, setting)) in enumerate(kinds.items()):
+            target = folder / str(number)
             target.mkdir()
-            module = shipped(target, arguments)
-            command = [sys.executable, str(module)]
-            run(command, **path)()  # once for the file cache
-            rows = [used(run(command, **path)) for _round in range(rounds)]
-            facts = json.loads(
-                subprocess.run(
-                    command, env=environment(**path), check=True, capture_output=True, timeout=TIMEOUT_S
-                ).stdout
-            )["ansible_facts"]["llmgw"]
-            for wall, cpu in rows:
-                say(measured="module", kind=kind, wall_s=round(wall, 3), cpu_s=round(cpu, 3))
+            module = shipped(module_name, target, arguments)
+            measured(module, setting)  # once for the file cache
+            rows = [measured(module, setting) for _round in range(rounds)]
+            for wall, own, started, _answer in rows:
+                say(measured="module", kind=kind, wall_s=round(wall, 3), cpu_s=round(own, 3), tools_s=round(started, 3))
+            facts = rows[-1][3].get("ansible_facts", {}).get("llmgw", {})
             medians[kind] = {
-                "wall_s": round(statistics.median(wall for wall, _cpu in rows), 3),
-                "cpu_s": round(statistics.median(cpu for _wall, cpu in rows), 3),
+                "wall_s": round(statistics.median(row[0] for row in rows), 3),
+                "cpu_s": round(statistics.median(row[1] for row in rows), 3),
+                "tools_s": round(statistics.median(row[2] for row in rows), 3),
                 "facts_bytes": len(json.dumps(facts)),
                 "shipped_bytes": module.stat().st_size,
-                "cards": len(facts["gpus"]),
+                "cards": len(facts.get("gpus") or ()),
             }
-        asked = [line.split("/")[-1] for line in sorted(map(str, answers.iterdir()))]
-        tools = [used(run([str(programs / "nvidia-smi"), *one.split("_")], **path))[1] for one in asked]
-        bare = statistics.median(used(run([sys.executable, "-c", "pass"]))[1] for _round in range(rounds))
-        say(measured="module", medians=medians, stand_ins_cpu_s=round(sum(tools), 3), bare_python_cpu_s=round(bare, 3))
+        own = {kind: round(one["cpu_s"] - medians["ping"]["cpu_s"], 3) for kind, one in medians.items()}
+        say(measured="module", medians=medians, cpu_s_beyond_ping=own)
 
 
 _KEY = """
@@ -145,7 +158,7 @@ def over_hosts(hosts: int, forks: int, rounds: int) -> None:
         ssh_options = ["-o", "BatchMode=yes", "-i", str(lab.key)]
         adhoc = [ansible("ansible"), "fleet", "-i", str(inventory), "-f", str(forks), "-m"]
         script = " & ".join(
-            f"ssh {' '.join([*machines.SSH, *ssh_options])} root@{one} true" for one in lab.addresses.values()
+            f"ssh {' '.join([*SSH_OPTIONS, *ssh_options])} root@{one} true" for one in lab.addresses.values()
         )
         refresh = [sys.executable, "-m", "llmgw", "facts", "refresh", "-i", str(folder)]
         sweeps = {

@@ -147,6 +147,8 @@ def test_what_is_no_capture_says_so(tmp_path: Path, unpacked: Path) -> None:
     assert why(tmp_path / "empty") == "this is no capture: there is no capture.json in it"
     (tmp_path / "text").write_text("no archive")
     assert why(tmp_path / "text").startswith("it is no whole .tar.gz archive")
+    os.mkfifo(tmp_path / "pipe")
+    assert why(tmp_path / "pipe") == "it is neither a file nor a directory"
     with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as archive:
         archive.add(unpacked / "files", "files")
     assert why(tmp_path / "other.tar.gz") == "this is no capture: there is no capture.json in it"
@@ -239,6 +241,16 @@ def test_a_capture_larger_than_any_is_not_unpacked(
         entry = tarfile.TarInfo("n1/big")
         entry.size = 1 << 33
         file.write(entry.tobuf())
+    assert why(tmp_path / "bomb.tar.gz") == "it holds more than any capture that llmgw makes"
+
+
+def test_an_archive_whose_headers_have_no_end_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = tarfile.TarInfo("n1/x")
+    entry.type = tarfile.XHDTYPE
+    entry.size = 1 << 20
+    with gzip.open(tmp_path / "bomb.tar.gz", "wb") as file:
+        file.write(entry.tobuf() + bytes(entry.size))
+    monkeypatch.setattr(loading, "_MOST_BYTES", 100_000)
     assert why(tmp_path / "bomb.tar.gz") == "it holds more than any capture that llmgw makes"
 
 

@@ -52,6 +52,16 @@ def test_no_secret_of_the_machine_is_anywhere_in_its_capture(tmp_path: Path) -> 
         assert replayed[kept] == plain(facts)[kept]
 
 
+def test_a_secret_that_is_known_from_one_place_is_masked_in_every_other() -> None:
+    host = machine()
+    host.files["/proc/77/environ"] = "ENGINE_SECRET=plain words only\0SHORT_TOKEN=on\0"
+    host.commands["systemctl --version"] = "systemd 255\n+plain words only, and tok-5f2a9c7e81d34b60 is on\n"
+    recording, _facts = taking.take(host, options())
+    assert "plain words" not in str(recording)
+    assert "tok-5f2a" not in str(recording)
+    assert " is on" in str(recording), "a word is no secret because a short one is"
+
+
 def test_without_planted_secrets_nothing_is_masked_that_facts_need() -> None:
     recording, facts = taking.take(machine(), options())
     assert plain(taking.facts_in(recording, "1.2.3")) == plain(facts)

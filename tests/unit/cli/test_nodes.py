@@ -176,7 +176,7 @@ def test_rows_come_in_the_order_that_was_asked_for(sort: Sort, first: str) -> No
     assert names[0] == first
     expected = {
         Sort.NAME: ["a1", "a2", "away", "c1", "new", "t1", "t2"],
-        Sort.FREE: ["a1", "t1", "t2", "a2", "away", "c1", "new"],
+        Sort.FREE: ["a1", "t1", "a2", "t2", "away", "c1", "new"],
         Sort.FINDINGS: ["a1", "a2", "away", "t2", "c1", "new", "t1"],
         Sort.AGE: ["new", "a1", "a2", "away", "c1", "t1", "t2"],
     }

@@ -202,6 +202,14 @@ def test_directories_that_may_not_be_entered_are_counted() -> None:
     assert [(one.code, one.severity, one.evidence) for one in told] == [("weights-denied", "info", ("/m/1", "/m/2"))]
 
 
+def test_a_directory_that_answers_with_an_error_is_told_and_one_that_is_gone_is_not() -> None:
+    files: dict[str, str | bytes] = {"/m/1/a": b"", "/m/2/b": b"", "/m/c.gguf": FILE}
+    host = FakeHost(files, errors={"/m/1": "ESTALE", "/m/2": "ENOENT"})
+    found, told = read_weights(host, ["/m"], [])
+    assert [one.path for one in found] == ["/m/c.gguf"]
+    assert [(one.code, one.evidence) for one in told] == [("weights-unreadable", ("/m/1: ESTALE",))]
+
+
 def test_a_directory_that_cannot_be_read_for_any_other_reason_costs_itself_alone() -> None:
     class Odd(FakeHost):
         def scan(self, path: str, limit: int = 20_000) -> Listing:

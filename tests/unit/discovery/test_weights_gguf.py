@@ -90,6 +90,15 @@ def test_parts_that_speak_of_more_parts_than_their_names_do_are_not_whole(tmp_pa
     assert judged(tmp_path) == (False, (FIRST, SECOND, THIRD))
 
 
+@pytest.mark.parametrize("name", ["tiny.gguf", "tiny-00001-of-00001.gguf"])
+def test_a_file_that_speaks_of_parts_without_end_is_not_whole(tmp_path: Path, name: str) -> None:
+    write(tmp_path, {name: gguf(split=(0, 65_535))})
+    found = only(tmp_path)
+    assert (found.complete, len(found.missing)) == (False, 20)
+    assert found.missing_count is not None
+    assert found.missing_count <= 10_001
+
+
 def test_a_file_with_tensors_of_a_new_type_cannot_be_judged_unless_it_is_too_short(tmp_path: Path) -> None:
     content = gguf({"a": (200, (64,)), "b": (F16, (8,))})
     write(tmp_path / "1", {"tiny.gguf": content})

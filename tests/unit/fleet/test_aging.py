@@ -168,6 +168,32 @@ def test_a_bad_card_moves_its_replica_while_that_is_known_and_not_when_it_was_lo
     assert moved(10**7) == [ActionKind.KEEP]
 
 
+def gone(card_age_s: float) -> list[ActionKind]:
+    """What the planner does when the cards were read so long ago, and the one in use was not among them."""
+    (node,) = running().nodes
+    assert node.facts is not None
+    probes = (contract.Probe("gpus", 0.1, ok=True, at=NOW - card_age_s),)
+    stored = {
+        "n1": Stored(replace(node.facts, gpus=(), probes=probes)),
+        "n2": Stored(replace(facts("n2", gpus=1), collected_at=NOW)),
+    }
+    decision = decide(CATALOG, build_snapshot([HOST, SPARE], stored, View(NOW)))
+    return [action.kind for action in decision.plan.actions]
+
+
+def test_a_card_that_was_missing_long_ago_moves_nothing() -> None:
+    assert gone(60) == [ActionKind.MOVE]
+    assert gone(3601) == [ActionKind.KEEP]
+
+
+def test_cards_that_cannot_be_read_move_and_restart_nothing() -> None:
+    (node,) = running().nodes
+    assert node.facts is not None
+    blind = Stored(replace(node.facts, gpus=None))
+    decision = decide(CATALOG, build_snapshot([HOST], {"n1": blind}, View(NOW)))
+    assert [action.kind for action in decision.plan.actions] == [ActionKind.KEEP]
+
+
 def test_an_old_bad_card_takes_nothing_new() -> None:
     bad = contract.Finding("ecc-uncorrected", "block", "2 errors", subject="GPU-n1-0")
     stored = {"n1": Stored(replace(facts("n1", gpus=1), findings=(bad,), collected_at=NOW - 10**6))}

@@ -107,3 +107,19 @@ def test_an_old_blocking_finding_keeps_new_replicas_away_and_moves_nothing() -> 
         "MIG-0": ((), (old,)),
         "MIG-5": ((new,), (old,)),
     }
+
+
+def test_a_card_outside_its_fabric_starts_nothing_new_and_moves_nothing() -> None:
+    waiting = replace(CARD, fabric=contract.GpuFabric(state="In Progress"))
+    (device,) = devices_of(with_gpus(waiting)) or ()
+    assert [one.code for one in device.kept_away_by] == ["fabric-not-joined"]
+    assert device.blocked_by == ()
+    for fabric in (None, contract.GpuFabric(state="Completed"), contract.GpuFabric()):
+        (device,) = devices_of(with_gpus(replace(CARD, fabric=fabric))) or ()
+        assert device.kept_away_by == ()
+
+
+def test_a_bad_row_that_waits_for_a_reset_moves_nothing() -> None:
+    pending = contract.Finding("remap-pending", "block", "a bad row", subject="GPU-c")
+    (device,) = devices_of(with_gpus(CARD, findings=(pending,))) or ()
+    assert (device.blocked_by, device.kept_away_by) == ((), (pending,))

@@ -77,9 +77,11 @@ def test_a_node_whose_cards_disagree_is_broken_and_in_no_domain() -> None:
     found = find([node(1, linked(), linked(OTHER_UUID)), node(2)])
     assert set(members(found)) == {"n2"}
     (finding,) = found.findings["n1"]
-    assert (finding.code, finding.severity) == ("nvlink-broken", "warn")
+    assert (finding.code, finding.severity) == ("fabric-split", "warn")
     assert f"{UUID}.2" in finding.message
     assert f"{OTHER_UUID}.2" in finding.message
+    knows = node(1, linked(), linked(OTHER_UUID), findings=(replace(finding, part="gpus"),))
+    assert find([knows, node(2)]).findings.get("n1") is None, "it is told once"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ Private to llmgw and pure. They are found where it is plain what they are, to be
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Iterable, Iterator, NamedTuple, Tuple
+from typing import TYPE_CHECKING, FrozenSet, Iterable, Iterator, NamedTuple, Set, Tuple
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.capture.recording import Recording
@@ -51,40 +51,47 @@ class Identities(NamedTuple):
     serials: Tuple[str, ...]
 
 
-def find(recording: Recording, names: Iterable[str] = ()) -> Identities:
-    """What a recording tells, with the `names` of hosts that the caller knows."""
-    hosts = {part for name in (*names, *_hosts(recording)) for part in _with_domain(name)}
-    users = {name for text in _texts(recording) for name in _found(_USERS, text)}
-    serials = {name for text in _texts(recording) for name in _found(_SERIALS, text) if re.search("[0-9]", name)}
+def find(recording: Recording, names: Iterable[str] = (), called: str = "") -> Identities:
+    """What a recording tells, with the `names` of hosts that the caller knows and what the machine is `called`."""
+    texts = tuple(_texts(recording))
+    hosts = {*_hosts(recording, texts), *(name for name in names if any(name in text for text in texts)), called}
+    users = _found(_USERS, texts)
+    serials = (name for name in _found(_SERIALS, texts) if re.search("[1-9]", name))
     spoken = _system_words(recording)
     return Identities(
-        _longest_first(name for name in hosts if _is_telling(name) and name not in spoken),
-        _longest_first(name for name in users if _is_telling(name) and name not in spoken),
-        _longest_first(serials - {"0" * length for length in range(64)}),
+        _longest_first(part for name in hosts for part in _with_domain(name) if _is_telling(part, spoken)),
+        _longest_first(name for name in users if _is_telling(name, spoken)),
+        _longest_first(serials),
     )
 
 
-def _hosts(recording: Recording) -> Iterator[str]:
+def _hosts(recording: Recording, texts: Iterable[str]) -> Iterator[str]:
     for call, answers in recording.calls.items():
         if call.method == "read" and call.of[0] in _HOST_FILES:
             for answer in answers:
                 yield answer.contents.get("content", b"").decode("utf-8", "surrogateescape").strip()
-    for text in _texts(recording):
-        yield from _found(_HOSTS, text)
+    yield from _found(_HOSTS, texts)
 
 
 def _texts(recording: Recording) -> Iterator[str]:
     for call, answers in recording.calls.items():
-        yield from (word for word in call.of if isinstance(word, str))
+        yield from _strings(call.of)
         for answer in answers:
+            yield from _strings(tuple(answer.fields.values()))
             for content in answer.contents.values():
                 yield content.decode("utf-8", "surrogateescape")
 
 
-def _found(patterns: Iterable[re.Pattern[str]], text: str) -> Iterator[str]:
-    for pattern in patterns:
-        for found in pattern.finditer(text):
-            yield found.group("name")
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _strings(one)
+
+
+def _found(patterns: Iterable[re.Pattern[str]], texts: Iterable[str]) -> Set[str]:
+    return {found.group("name") for text in texts for pattern in patterns for found in pattern.finditer(text)}
 
 
 def _with_domain(name: str) -> Tuple[str, ...]:
@@ -93,15 +100,16 @@ def _with_domain(name: str) -> Tuple[str, ...]:
     return (first, domain) if domain else (name,)
 
 
-def _is_telling(name: str) -> bool:
-    plain = name.lower()
+def _is_telling(name: str, spoken: FrozenSet[str]) -> bool:
+    """Whether a name can mean nothing else."""
     letters = re.search("[A-Za-z]", name) is not None
-    return len(name) >= _SHORTEST and letters and plain not in _WORDS and not _ADDRESS.fullmatch(name)
+    known = name.lower() in _WORDS or name in spoken or _ADDRESS.fullmatch(name) is not None
+    return letters and len(name) >= _SHORTEST and not known
 
 
-def _system_words(recording: Recording) -> frozenset[str]:
+def _system_words(recording: Recording) -> FrozenSet[str]:
     """Words of the system's own paths and of commands, which cannot be renamed."""
-    told: set[str] = set()
+    told: Set[str] = set()
     for call in recording.calls:
         words = " ".join(map(str, call.of))
         if call.method in {"run", "which", "python"} or words.startswith(("/proc/", "/sys/", "/etc/")):
@@ -110,4 +118,4 @@ def _system_words(recording: Recording) -> frozenset[str]:
 
 
 def _longest_first(names: Iterable[str]) -> Tuple[str, ...]:
-    return tuple(sorted(names, key=lambda name: (-len(name), name)))
+    return tuple(sorted(set(names), key=lambda name: (-len(name), name)))

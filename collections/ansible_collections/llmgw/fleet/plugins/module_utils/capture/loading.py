@@ -22,7 +22,6 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.capture.saving import 
 
 _MOST_FILES = 200_000
 _MOST_BYTES = 512 * 1024 * 1024
-_BROKEN = (tarfile.TarError, EOFError, zlib.error, ArithmeticError, LookupError, ValueError)
 _TOO_MUCH = "it holds more than any capture that llmgw makes"
 _AGAIN = "Make the capture again: llmgw capture"
 _NEWER = "Read it with the llmgw that made it, or a newer one."
@@ -32,8 +31,10 @@ _PATH = "Name the .tar.gz that llmgw capture wrote, or the directory that was un
 def load(path: str) -> Recording:
     """The recording in a capture. Raises CaptureError."""
     try:
-        files = _Directory(path) if os.path.isdir(path) else _archive(path)
-        return _recording(path, files)
+        kind = os.stat(path).st_mode
+        if not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
+            raise CaptureError(path, "it is neither a file nor a directory", _PATH)
+        return _recording(path, _Directory(path) if stat.S_ISDIR(kind) else _archive(path))
     except OSError as error:
         why = f"it cannot be read: {(error.strerror or str(error) or type(error).__name__).lower()}"
         raise CaptureError(path, why, _PATH) from error

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Replaces in a recording what tells whose machine it is, so that it still reads as the same machine (D16).
 
-Private to llmgw and pure. Host names, serial numbers, UUIDs, addresses (IPv4, IPv6, MAC), the low half of GUIDs and
-GIDs, and names of users with a home: each always by the same stand-in, in contents, paths and options alike.
+Private to llmgw and pure. Host names, serial numbers, UUIDs, addresses (IPv4, IPv6, MAC), GUIDs, GIDs but for a default
+prefix, and names of users with a home: each always by the same stand-in, in contents, paths and options alike.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Redactor:
     It is applied once: a stand-in would be replaced like any other value.
     """
 
-    def __init__(self, recording: Recording, key: bytes, names: Iterable[str] = ()) -> None:
+    def __init__(self, recording: Recording, key: bytes, names: Iterable[str] = (), called: str = "") -> None:
         self._pseudonyms = Pseudonyms(key)
         self._digests: Dict[str, str] = {}
-        found = identities.find(recording, names)
+        found = identities.find(recording, names, called)
         rules: List[Tuple[str, Callable[[str], str]]] = [
             (_UUID, self._uuid),
             (_IPOIB, self._ipoib),

@@ -26,7 +26,7 @@ _ABOUT = "What llmgw's discovery read on one machine. The facts in it: llmgw fac
 
 
 def files_of(recording: Recording) -> Dict[str, bytes]:
-    """The files of a capture by name, its index first. Equal contents of one call are one file."""
+    """The files of a capture by name, its index first."""
     names = Names()
     files: Dict[str, bytes] = {}
     calls: List[Dict[str, Any]] = []

@@ -58,7 +58,7 @@ def write(host: Host, options: Options, path: str, name: str | None, redaction: 
     called = name or (host.read(_HOST_NAME) or b"").decode("ascii", "replace").strip() or "machine"
     if redaction is not None:
         key = os.urandom(_KEY_BYTES) if redaction.key is None else redaction.key.encode("utf-8")
-        redactor = Redactor(recording, key, (*redaction.names, called))
+        redactor = Redactor(recording, key, redaction.names, called)
         recording, called = redactor.recording(recording), redactor.text(called)
     called = names.part(called)
     size = saving.save(recording, path, called)

@@ -19,15 +19,12 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
     storage_types,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.printable import printable
-from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.storage_mounts import holding, mounts
-from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.storage_types import is_shared
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.storage_mounts import holding
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import within
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
     from ansible_collections.llmgw.fleet.plugins.module_utils.readings.mountinfo import Mount
-
-__all__ = ["Storage", "holding", "is_shared", "mounts", "read_storage"]
 
 BUDGET_S = 15.0
 _ANSWER_S = 3.0

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 DIRECTORY = "directory"
 _DEPTH = 4
-_DENIED = frozenset({"EACCES", "EPERM"})
 # Hidden directories in which programs keep models.
 _HIDDEN = frozenset({".cache", ".ollama", ".lmstudio", ".local"})
 _NO_MODELS = frozenset({"lost+found", "__pycache__", "node_modules", "site-packages", "~snapshot"})
@@ -44,7 +43,6 @@ def visit(reach: Reach, job: Job) -> Found:
     folders = [entry.name for entry in listing.entries if entry.kind == "directory"]
     names = frozenset(entry.name for entry in listing.entries if entry.kind in {"file", "link"})
     links = frozenset(entry.name for entry in listing.entries if entry.kind == "link")
-    denied = listing.error in _DENIED
     if weights_hub.is_repository(job.path.rsplit("/", 1)[-1]) and "snapshots" in folders:
         return Found(further=(job._replace(kind=weights_hub.REPOSITORY),))
     if weights_ollama.is_store(folders):
@@ -53,7 +51,7 @@ def visit(reach: Reach, job: Job) -> Found:
     gguf = weights_gguf.models(reach, folder)
     whole = _whole(reach, folder, _CACHE in folders)
     below = () if whole or weights_names.PIPELINE in names else tuple(_below(job, folders))
-    return Found((*gguf, *whole), below, denied, listing.cut)
+    return Found((*gguf, *whole), below, listing.error, listing.cut)
 
 
 def _whole(reach: Reach, folder: Folder, has_cache: bool) -> tuple[Sighting, ...]:

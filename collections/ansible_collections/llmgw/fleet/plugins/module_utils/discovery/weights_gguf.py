@@ -23,6 +23,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.readings.gguf import C
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.weights_search import Reach
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Size
+
 LAYOUT = "gguf"
 
 
@@ -37,22 +38,22 @@ class _Verdict(NamedTuple):
 
 def models(reach: Reach, folder: Folder) -> tuple[Sighting, ...]:
     """The models in a directory, by name. What calls itself GGUF and is not is left out."""
-    fetching = weights_names.half_written(folder.names)
+    half_written = weights_names.half_written(folder.names)
     own = {name for name in (*folder.names, *weights_names.awaited(folder.names)) if weights_names.is_gguf(name)}
     # A part leads to its model by the first part's name.
     firsts = sorted({weights_names.parts(name)[0] for name in own})
     found = []
     for first in firsts:
-        seen = _model(reach, folder, first, fetching)
+        seen = _model(reach, folder, first, half_written)
         if seen is not None:
             found.append(seen)
     return tuple(found)
 
 
-def _model(reach: Reach, folder: Folder, first: str, fetching: Collection[str]) -> Sighting | None:
+def _model(reach: Reach, folder: Folder, first: str, half_written: Collection[str]) -> Sighting | None:
     expected = weights_names.parts(first)
     sizes = reach.measure(folder.path, [name for name in expected if name in folder.names])
-    verdicts = {name: _verdict(reach, folder, name, sizes.get(name, ABSENT), name in fetching) for name in expected}
+    verdicts = {name: _verdict(reach, folder, name, sizes.get(name, ABSENT), name in half_written) for name in expected}
     if len(expected) == 1 and verdicts[first].strange:
         return None
     counts = {verdict.parts for verdict in verdicts.values() if verdict.parts is not None}
@@ -80,19 +81,20 @@ def _model(reach: Reach, folder: Folder, first: str, fetching: Collection[str]) 
 def _more(expected: Sequence[str], count: int, verdicts: Mapping[str, _Verdict]) -> dict[str, _Verdict]:
     """Parts that the files speak of and their names do not: they were renamed, or are of another set."""
     first = expected[0]
+    count = min(count, weights_names.MOST_SHARDS)
     named = weights_names.parts(first, count)
     if len(named) == 1:
         named = tuple(f"{first}, part {number} of {count}" for number in range(2, count + 1))
     return {name: _Verdict(whole=False) for name in named if name not in verdicts}
 
 
-def _verdict(reach: Reach, folder: Folder, name: str, size: Size, fetching: bool) -> _Verdict:
+def _verdict(reach: Reach, folder: Folder, name: str, size: Size, is_half: bool) -> _Verdict:
     if size.bytes is None:
         return _Verdict(whole=False if is_nowhere(size) else None)
-    if size.bytes == 0 and not fetching:
+    if size.bytes == 0 and not is_half:
         return _Verdict(whole=False, strange=True)
     known = folder.known_size(name)
-    if fetching or (known is not None and known != size.bytes):
+    if is_half or (known is not None and known != size.bytes):
         return _Verdict(whole=False)
     if known is not None:
         return _Verdict(whole=True)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 REPOSITORY = "repository"
 _PREFIX = "models--"
 _INCOMPLETE = ".incomplete"
-_DENIED = frozenset({"EACCES", "EPERM"})
 _MOST_SNAPSHOTS = 50
 _MOST_FOLDERS = 50
+_MOST_REFS = 50
 _REF_DEPTH = 3
 _REF_BYTES = 256
 
@@ -57,7 +57,7 @@ def visit(reach: Reach, job: Job) -> Found:
         found += _begun(reach, job.path, fetching.names())
     model = hub_id(job.path.rsplit("/", 1)[-1])
     cut = snapshots.cut or len(commits) > _MOST_SNAPSHOTS
-    return Found(tuple(_owned(seen, model) for seen in found), denied=snapshots.error in _DENIED, cut=cut)
+    return Found(tuple(_owned(seen, model) for seen in found), error=snapshots.error, cut=cut)
 
 
 def _owned(seen: Sighting, model: str) -> Sighting:
@@ -97,15 +97,15 @@ def _snapshot(reach: Reach, repository: str, commit: str, fetching: _Fetching) -
             if entry.kind == "link":
                 links.add(entry.name)
     found = list(_gguf(reach, path, tree, names, links))
-    for folder in folders[:_MOST_FOLDERS]:
-        if not any(name.endswith(".safetensors") for name in names):
-            entries = reach.scan(f"{path}/{folder}").entries
-            inside = {entry.name for entry in entries}
-            inside_links = {entry.name for entry in entries if entry.kind == "link"}
-            found += _gguf(reach, f"{path}/{folder}", _below(tree, folder), inside, inside_links)
-    whole = Folder(
-        path, frozenset(names), frozenset(links), tree=None if found else weights_set.loadable(tree), is_model=True
-    )
+    # Beside safetensors, directories have the same weights in other formats.
+    has_safetensors = any(name.endswith(".safetensors") for name in names)
+    for folder in () if has_safetensors else folders[:_MOST_FOLDERS]:
+        entries = reach.scan(f"{path}/{folder}").entries
+        inside = {entry.name for entry in entries}
+        inside_links = {entry.name for entry in entries if entry.kind == "link"}
+        found += _gguf(reach, f"{path}/{folder}", _below(tree, folder), inside, inside_links)
+    known = None if found else weights_set.loadable(tree)
+    whole = Folder(path, frozenset(names), frozenset(links), known, is_model=True)
     seen = weights_set.read_set(reach, whole)
     if seen is None and not found and fetching.names():
         seen = weights_set.read_set(reach, replace(whole, fetching=_named(fetching.names(), tree)))
@@ -153,7 +153,7 @@ def _refs(reach: Reach, repository: str) -> dict[str, str]:
             name = f"{below}/{entry.name}" if below else entry.name
             if entry.kind == "directory" and depth < _REF_DEPTH:
                 ahead.append((name, depth + 1))
-            elif entry.kind == "file":
+            elif entry.kind == "file" and len(found) < _MOST_REFS:
                 commit = reach.read(f"{repository}/refs/{name}", _REF_BYTES)
                 found[name] = (commit or b"").decode("ascii", "replace").strip()
     return found

@@ -13,7 +13,8 @@ from typing import Collection, Iterable
 SAFETENSORS, PYTORCH, GGUF = "safetensors", "pytorch", "gguf"
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5,6})-of-(?P<count>[0-9]{5,6})(?P<suffix>\.safetensors|\.bin)")
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf", re.IGNORECASE)
-_MOST_SHARDS = 10_000
+MOST_SHARDS = 10_000
+"""A number of files above this is no number of files."""
 PARAMS = "params.json"
 """The configuration of weights that are stored as Mistral does, where an engine opens no other files."""
 _CONSOLIDATED = "consolidated"
@@ -77,7 +78,7 @@ def shards(files: Iterable[str]) -> tuple[str, ...]:
     sets: dict[tuple[str, int, str, str], int] = {}
     for name in files:
         shard = _SHARD.fullmatch(name)
-        if shard is not None and 0 < int(shard["count"]) <= _MOST_SHARDS:
+        if shard is not None and 0 < int(shard["count"]) <= MOST_SHARDS:
             key = (shard["stem"], len(shard["number"]), shard["count"], shard["suffix"])
             sets[key] = sets.get(key, 0) + 1
     if sets:
@@ -99,7 +100,7 @@ def parts(name: str, count: int | None = None) -> tuple[str, ...]:
     `count`: how many there are, where the file knows better than its name.
     """
     part = _PART.fullmatch(name)
-    if part is None or not 0 < int(part["count"]) <= _MOST_SHARDS:
+    if part is None or not 0 < int(part["count"]) <= MOST_SHARDS:
         return (name,)
     total = int(part["count"]) if count is None else count
     end = name[-len(".gguf") :]

@@ -74,9 +74,8 @@ class Places:
             mount = storage_mounts.holding(self._listed, real)
         if mount is not None:
             entry = storage_mounts.entry_of(mount, self._listed, self._filesystems)
-            return entry.mount_point if entry else printable(mount.target), storage_mounts.is_shared(
-                self._listed, mount
-            )
+            shared = storage_mounts.is_shared(self._listed, mount)
+            return entry.mount_point if entry else printable(mount.target), shared
         for entry in self._filesystems:
             if any(self._is_below(real, directory) for directory in entry.directories if directory != "/"):
                 return entry.mount_point, entry.shared

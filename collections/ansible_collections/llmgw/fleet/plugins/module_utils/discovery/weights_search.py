@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _NAMES_A_CALL = 500
 """Names that a directory gives in one call of the system, roughly."""
 _LOOK_S = 0.2
+_DENIED = frozenset({"EACCES", "EPERM"})
+# What was removed since its name was read is nothing to speak of.
+_GONE = frozenset({"ENOENT", "ENOTDIR"})
 _T = TypeVar("_T")
 
 
@@ -34,17 +37,17 @@ class Job(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What one directory gave: weights, further directories, and whether something in it was left out."""
+    """What one directory gave. `error` is what its listing ended with; `cut`: there is more in it than was read."""
 
     seen: tuple[Sighting, ...] = ()
     further: tuple[Job, ...] = ()
-    denied: bool = False
+    error: str | None = None
     cut: bool = False
 
 
 @dataclass
 class Outcome:
-    """All that was found. `unfinished` are model directories, the rest are paths; `failed` has what was raised."""
+    """All that was found. `unfinished` are model directories, the rest are paths; `failed` says why as well."""
 
     seen: list[Sighting] = field(default_factory=list)
     unfinished: set[str] = field(default_factory=set)
@@ -207,11 +210,12 @@ class Search:
         with self._lock:
             if reach.abandoned:
                 return
-            if failure is not None:
-                self._outcome.failed.append((job.path, failure))
             self._outcome.seen.extend(found.seen)
-            if found.denied:
+            failure = failure or (found.error if found.error not in _GONE else None)
+            if failure in _DENIED:
                 self._outcome.denied.append(job.path)
+            elif failure is not None:
+                self._outcome.failed.append((job.path, failure))
             if found.cut:
                 self._outcome.unfinished.add(job.root)
             if len(self._outcome.seen) >= self._bounds.most and (found.further or any(self._ahead.values())):

@@ -9,7 +9,7 @@ its own header.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Weights
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import weights_headers, weights_names
@@ -162,41 +162,41 @@ def _judge(reach: Reach, folder: Folder, group: Group, index: ShardIndex, sizes:
 
 def _by_lengths(reach: Reach, folder: Folder, sizes: _Sizes) -> _Judged:
     """The bytes of all tensors if no file is cut off: what is left of each file behind its header."""
-    total = 0
-    broken = []
-    unknown = False
-    for name, size in sizes.there.items():
-        try:
-            rest = size - PREFIX_BYTES - weights_headers.safetensors_length(reach, f"{folder.path}/{name}")
-        except Unreadable:
-            rest = -1
-        except weights_headers.Unjudged:
-            unknown = True
-            continue
-        total += rest
-        if rest < 0:
-            broken.append(name)
-    if broken:
-        return _Judged(whole=False, broken=tuple(broken))
-    return _Judged(whole=None) if unknown else _Judged(whole=True, tensor_bytes=total)
+
+    def tensor_bytes(name: str, size: int) -> int | None:
+        rest = size - PREFIX_BYTES - weights_headers.safetensors_length(reach, f"{folder.path}/{name}")
+        return rest if rest >= 0 else None
+
+    return _each(sizes, tensor_bytes)
 
 
 def _by_headers(reach: Reach, folder: Folder, sizes: _Sizes) -> _Judged:
+    """The bytes of all tensors as the headers have them, which have to be the bytes of the files."""
+
+    def tensor_bytes(name: str, size: int) -> int | None:
+        header = weights_headers.safetensors_header(reach, f"{folder.path}/{name}")
+        return header.tensor_bytes if header.file_bytes == size else None
+
+    return _each(sizes, tensor_bytes)
+
+
+def _each(sizes: _Sizes, tensor_bytes: Callable[[str, int], int | None]) -> _Judged:
+    """All files that are there; `tensor_bytes` gives None for one that is not whole, or raises as the headers do."""
     total = 0
     broken = []
     unknown = False
     for name, size in sizes.there.items():
         try:
-            header = weights_headers.safetensors_header(reach, f"{folder.path}/{name}")
+            found = tensor_bytes(name, size)
         except Unreadable:
-            broken.append(name)
-            continue
+            found = None
         except weights_headers.Unjudged:
             unknown = True
             continue
-        total += header.tensor_bytes
-        if header.file_bytes != size:
+        if found is None:
             broken.append(name)
+        else:
+            total += found
     if broken:
         return _Judged(whole=False, broken=tuple(broken))
     return _Judged(whole=None) if unknown else _Judged(whole=True, tensor_bytes=total)

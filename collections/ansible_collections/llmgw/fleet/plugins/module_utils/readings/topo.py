@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[0-9]{1,6}")
 _RANGE = re.compile(r"(?P<first>[0-9]{1,6})(?:-(?P<last>[0-9]{1,6}))?")
 _LEGEND = re.compile(r"[ \t>]*NIC Legend\s*:", re.IGNORECASE)
 _NIC = re.compile(r"NIC[0-9]{1,4}")
-_ENTRY = re.compile(r"(?P<label>[^\s:]+)\s*:\s*(?P<device>[^\s:]+)(?=\s|$)")
+_ENTRY = re.compile(r"(?<![^\s:])(?P<label>[^\s:]{1,64})\s{0,64}:\s{0,64}(?P<device>[^\s:]{1,64})(?=\s|$)")
 _SHOWN = re.compile(r"(?P<found>[0-9]{1,6}) NICs found in the topology, only displaying (?P<shown>[0-9]{1,6})")
 # More NUMA nodes than any kernel has: such a range is garbage.
 _MOST_NODES = 4096
