@@ -18,7 +18,7 @@ ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.v
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
 endif
 
-.PHONY: again help demo test test-fast fuzz lint dist bench-gateway clean
+.PHONY: again help demo test test-fast fuzz lint dist bench-gateway bench-discovery clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,10 @@ dist: .venv/test.stamp ## the wheel, and the collection for Ansible Galaxy, in d
 
 bench-gateway: .venv/test.stamp ## CPU per request and per streamed chunk of the gateway, beside plainer servers in one run
 	@$(bin)/python -m tests.bench.gateway $(ARGS)
+
+bench-discovery: .venv/test.stamp ## CPU of discovery on a node, and a sweep over real hosts beside Ansible's own and plain ssh
+	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
+	@$(bin)/python -m tests.bench.discovery $(ARGS)
 
 clean: ## removes what the targets made in this folder
 	@rm -rf .venv .cache dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \

@@ -58,8 +58,8 @@ Gather = Annotated[
     str | None,
     typer.Option(
         metavar="PARTS",
-        help="What to read, comma-separated: all, hardware, volatile, or parts such as gpus or storage; !PART leaves one"
-        " out. The rest stays as stored. [default: all]",
+        help="What to read, comma-separated: all, hardware, volatile, or parts such as gpus or storage; !PART leaves"
+        " one out. The rest stays as stored. [default: all]",
         show_default=False,
     ),
 ]

@@ -102,7 +102,7 @@ LIMITS = (
     Limit("free space", _HOUR, "storage", _no_free_space),
     Limit(SUBNETS, 24 * _HOUR, "subnets", _no_subnets),
 )
-"""By rising limit. docs/reference/host-variables.md has this table."""
+"""By rising limit. docs/reference/discovery.md has this table."""
 FINDINGS_LIMIT_S = _HOUR
 """A blocking finding that is older only keeps new replicas away: it moves nothing (P1b)."""
 

@@ -4,9 +4,10 @@
     python -m tests.bench.discovery [--rounds 5] [--hosts 16] [--forks 16]
 
 The module runs as Ansible ships it, with nvidia-smi and NVML replaced by stand-ins. `cpu_s` is that of the module's own
-process, `tools_s` that of what it starts; `ping` is Ansible's emptiest module, whose cost every module has. The sweep runs over that many hosts under systemd-nspawn (where those cannot run it is left out and says so),
-beside `ansible -m setup` and a bare parallel ssh in the same run. Prints one JSON line a measurement, then
-medians and ratios. A machine that does other work shows higher numbers; ratios hold better.
+process, `tools_s` that of what it starts; `ping` is Ansible's emptiest module, whose cost every module has. The sweep
+runs over hosts under systemd-nspawn (where those cannot run it is left out and says so), beside `ansible -m setup` and
+a bare parallel ssh in the same run. Prints one JSON line a measurement, then medians and ratios. A machine that does
+other work shows higher numbers; ratios hold better.
 """
 
 from __future__ import annotations
@@ -132,8 +133,8 @@ def on_a_node(rounds: int) -> None:
                 "shipped_bytes": module.stat().st_size,
                 "cards": len(facts.get("gpus") or ()),
             }
-        own = {kind: round(one["cpu_s"] - medians["ping"]["cpu_s"], 3) for kind, one in medians.items()}
-        say(measured="module", medians=medians, cpu_s_beyond_ping=own)
+        beyond = {kind: round(one["cpu_s"] - medians["ping"]["cpu_s"], 3) for kind, one in medians.items()}
+        say(measured="module", medians=medians, cpu_s_beyond_ping=beyond)
 
 
 _KEY = """
@@ -177,9 +178,9 @@ def over_hosts(hosts: int, forks: int, rounds: int) -> None:
                 if number:  # the first round opens the connections and fills caches
                     rows[kind].append(time.monotonic() - begun)
                     say(measured="sweep", kind=kind, hosts=hosts, forks=forks, wall_s=round(rows[kind][-1], 2))
-        medians = {kind: round(statistics.median(values), 2) for kind, values in rows.items()}
-        ratios = {kind: round(value / medians["setup"], 2) for kind, value in medians.items()}
-        say(measured="sweep", hosts=hosts, forks=forks, median_wall_s=medians, ratio_to_setup=ratios)
+        walls = {kind: round(statistics.median(values), 2) for kind, values in rows.items()}
+        ratios = {kind: round(value / walls["setup"], 2) for kind, value in walls.items()}
+        say(measured="sweep", hosts=hosts, forks=forks, median_wall_s=walls, ratio_to_setup=ratios)
 
 
 def main() -> None:

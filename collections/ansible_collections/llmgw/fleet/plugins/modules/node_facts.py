@@ -11,7 +11,8 @@ short_description: Discover the hardware, engines, weights and llmgw units of a 
 version_added: 0.1.0
 description:
   - Reports what placement and rollout need to know of a node as the fact C(llmgw).
-  - Reads the system, memory, processors, GPUs (through C(nvidia-smi)), filesystems, weights, engines and llmgw units.
+  - Reads the system, memory, processors, GPUs (through NVML or C(nvidia-smi)), NVLink and IMEX, InfiniBand and RoCE
+    ports, filesystems, weights, engines and llmgw units.
   - A part that cannot be read never fails the module. It is V(null) in the facts, and C(findings) says why.
   - Unknown is V(null) everywhere, never V(0) or V(false).
 author:
@@ -19,63 +20,11 @@ author:
 requirements:
   - Python 3.8 or newer, Linux
 notes:
+  - Parts that O(gather) leaves out are V(null), and C(gathered) lists those that were read.
+    M(llmgw.fleet.store_facts) joins them with the facts stored before.
   - Run it as root to see the processes, units and weights of other users.
-options:
-  scope:
-    description: Which systemd manager runs the engines, the system's or that of the user who runs this module.
-    type: str
-    choices: [system, user]
-    default: system
-  state_dir:
-    description:
-      - Where llmgw keeps its state on the node.
-      - The default is C(/var/lib/llmgw), and C(~/.local/state/llmgw) with O(scope=user).
-    type: path
-  model_dirs:
-    description:
-      - Directories in which weights lie. Those that do not exist are skipped.
-      - Without this option, or with an empty list, no weights are looked for, and they are reported as unknown.
-    type: list
-    elements: path
-  engine_commands:
-    description:
-      - Where engines are that lie elsewhere than usual, by kind (V(vllm), V(sglang), V(llama.cpp), V(sim)).
-      - The value is the path of a command or of a virtual environment, or a command line as a list of words.
-    type: dict
-    default: {}
-  gateway_bundle:
-    description:
-      - Path of the published bundle on a gateway host.
-      - Only what identifies it becomes a fact, never its routes.
-    type: path
-  gateway_admin_url:
-    description:
-      - URL of the gateway's admin listener on this host, for instance C(http://127.0.0.1:8081).
-      - When given, the gateway is asked for the states of its endpoints.
-    type: str
-  gateway_admin_token_file:
-    description: File on the host with the bearer token for O(gateway_admin_url).
-    type: path
-  gather:
-    description:
-      - What to read, as names of parts (V(cpu), V(topology), V(subnets), V(engines), V(system), V(memory), V(units),
-        V(state), V(gpus), V(xids), V(imex), V(rdma), V(storage), V(gateway), V(weights)) and of groups (V(all),
-        V(hardware), V(volatile)).
-      - A V(!) in front takes a part or group out.
-      - Parts that are not read are V(null), and C(gathered) lists those that are. Joining them with facts stored before
-        is for M(llmgw.fleet.store_facts).
-    type: list
-    elements: str
-    default: [all]
-  known_key:
-    description:
-      - The C(hardware_key) of facts that are known already.
-      - When it is not that of the running boot and driver, the hardware is read whatever O(gather) says.
-    type: str
-  timeout_s:
-    description: Seconds that the whole discovery may take. What was not read by then is unknown.
-    type: float
-    default: 60
+extends_documentation_fragment:
+  - llmgw.fleet.discovery
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
@@ -227,49 +176,19 @@ from dataclasses import asdict
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.node import DEFAULT_TIMEOUT_S, Options, collect
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node, parameters
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
-
-
-def _words(command: object) -> tuple[str, ...]:
-    return tuple(map(str, command)) if isinstance(command, list) else (str(command),)
 
 
 def main() -> None:
     """Runs the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
-            "state_dir": {"type": "path"},
-            "model_dirs": {"type": "list", "elements": "path"},
-            "engine_commands": {"type": "dict", "default": {}},
-            "gateway_bundle": {"type": "path"},
-            "gateway_admin_url": {"type": "str"},
-            "gateway_admin_token_file": {"type": "path", "no_log": False},
-            "gather": {"type": "list", "elements": "str", "default": ["all"]},
-            "known_key": {"type": "str", "no_log": False},
-            "timeout_s": {"type": "float", "default": DEFAULT_TIMEOUT_S},
-        },
-        supports_check_mode=True,
-    )
-    given = module.params
-    options = Options(
-        scope=given["scope"],
-        state_dir=given["state_dir"],
-        model_dirs=given["model_dirs"],
-        engine_commands={str(kind): _words(command) for kind, command in given["engine_commands"].items()},
-        gateway_bundle=given["gateway_bundle"],
-        gateway_admin_url=given["gateway_admin_url"],
-        gateway_admin_token_file=given["gateway_admin_token_file"],
-        timeout_s=given["timeout_s"],
-        gather=given["gather"],
-        known_key=given["known_key"],
-    )
+    module = AnsibleModule(argument_spec=dict(parameters.SPEC), supports_check_mode=True)
     try:
-        facts = collect(Host(), options)
+        facts = asdict(node.collect(Host(), parameters.options(module.params)))
     except ValueError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=False, ansible_facts={"llmgw": asdict(facts)})
+        return
+    module.exit_json(changed=False, ansible_facts={"llmgw": facts})
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ class DeviceProcess:
 
 @dataclass(frozen=True)
 class Xid:
-    """One kind of XID in the kernel log since boot, mapped to the card by PCI address (D3); the last one of its kind."""
+    """The last XID of one kind in the kernel log since boot, mapped to the card by PCI address (D3)."""
 
     code: int
     time: Optional[float] = None
