@@ -70,20 +70,20 @@ def read_header(stream: BinaryIO) -> GgufHeader:
         raise Unreadable(f"GGUF versions 2 and 3 can be read, not {version}")
     tensors, pairs = source.number("Q"), source.number("Q")
     known: Dict[str, _Value] = {}
-    for _ in range(pairs):
+    for _pair in range(pairs):
         name = source.text()
         value = source.value(source.number("I"))
         if name is not None and value is not None:
             known[name] = value
     end, total = 0, 0
     exact = True
-    for _ in range(tensors):
+    for _tensor in range(tensors):
         source.skip(source.number("Q"))
         count = 1
         dimensions = source.number("I")
         if dimensions > _DIMENSIONS:
             raise Unreadable(f"a tensor is said to have {dimensions} dimensions")
-        for _ in range(dimensions):
+        for _dimension in range(dimensions):
             count *= source.number("Q")
         size = tensor_bytes(source.number("I"), count)
         exact = exact and size is not None
@@ -152,7 +152,7 @@ class _Source:
         elif inner == _STRING:
             self._skip_strings(count)
         else:
-            for _ in range(count):
+            for _value in range(count):
                 self.value(inner, depth + 1)
         return None
 

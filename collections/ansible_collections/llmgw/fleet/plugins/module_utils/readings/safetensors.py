@@ -67,7 +67,7 @@ def read_header(stream: BinaryIO) -> SafetensorsHeader:
 
 def _end(tensor: Any) -> int:
     offsets = tensor.get("data_offsets") if isinstance(tensor, dict) else None
-    if not isinstance(offsets, list) or not all(type(offset) is int for offset in offsets):
+    if not isinstance(offsets, list) or not all(_is_whole(offset) for offset in offsets):
         raise Unreadable("a tensor has no data_offsets of whole numbers")
     if len(offsets) != len(("begin", "end")) or not 0 <= offsets[0] <= offsets[1]:
         raise Unreadable("a tensor's data_offsets are not a begin and an end")
@@ -85,3 +85,7 @@ def _exactly(stream: BinaryIO, count: int) -> bytes:
         chunks.append(chunk)
         count -= len(chunk)
     return b"".join(chunks)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -2,7 +2,8 @@
 """Finds the matrices of `nvidia-smi topo` in a text: which columns, which rows of cards, which lines follow.
 
 Private to llmgw and pure. The text may be a paste: with terminal escapes (or their rest, `[4m`, where the escape byte
-was lost), indented, tabs or blanks, broken lines, words glued together, a sentence or a command before the header.
+was lost), indented, quoted, a table with rules, tabs or blanks, broken lines, words glued together, a sentence or a
+command before the header.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ _P2P_WORDS = r"CNS|GNS|TNS|NS|OK|DR|U"
 
 _ESCAPE = re.compile(r"(?:\x1b|\u241b|\^\[)(?:\[[0-9;?]*[A-Za-z]|\([A-Z0-9])|\[[0-9]{1,3}(?:;[0-9]{1,3})*m")
 _BLANK = re.compile(r"[\u00a0\u2000-\u200a\u202f\u3000]")
+# Marks of a quotation or of a comment, blanks around them or none; of a table, the strokes between cells and the rules.
+_QUOTED = re.compile(r"[ \t]*(?:(?:>|(?:#|\*|//)(?=\s|$|GPU[0-9]))[ \t]*)+")
+_STROKE = re.compile(r"[|\u2502\u2503]|\*\*")
+_RULE = re.compile(r"[-=+|:\s\u2500-\u257f]*")
 _GLUED = re.compile(rf"(?:{TOPOLOGY_WORDS})+")
 _WORD = re.compile(TOPOLOGY_WORDS)
 # A word of the driver that is not known here is a cell as well: upper case, and never a list of CPUs.
@@ -28,8 +33,8 @@ _OTHER_ROW = re.compile(r"[ \t>]*(?P<label>[A-Za-z][\w.:-]*)[ \t]+(?P<cells>\S.*
 _LEGEND = re.compile(r"[ \t>]*(?:NIC )?Legend\b", re.IGNORECASE)
 # The last heading may be cut, as the line is that a narrow window cut.
 _AFFINITY = re.compile(
-    r"(?P<cpu>CPU\s*Affinity|CPU(?:\s+A[a-z]*)?\s*$)|(?P<numa>NUMA\s*Affinity|NUMA(?:\s+A[a-z]*)?\s*$)"
-    r"|(?P<gpunuma>GPU\s*NUMA\s*ID|GPU(?:\s+NU?M?A?(?:\s+I)?)?\s*$)"
+    r"(?P<cpu>CPU\s*Affinity|CPU(?:\s+A[a-z]*)?\s*$)|(?P<numa>NUMA\s*Affinity|NUMA(?:\s+A[a-z]*)?\s*$|NUMA(?=\s))"
+    r"|(?P<gpunuma>GPU\s*NUMA\s*ID|GPU\s+NUMA(?=\s)|GPU(?:\s+NU?M?A?(?:\s+I)?)?\s*$)"
 )
 _HEADING = re.compile(r"(?:GPU[0-9]+|NIC[0-9]+|mlx[0-9]\w+|CPU|NUMA|GPU|Affinity|ID|[a-z]+\w*[0-9]\w*)+")
 _AFFINITY_BEGINS = r"CPU\s*Affinity|NUMA\s*Affinity|GPU\s*NUMA"
@@ -84,7 +89,7 @@ class _Header(NamedTuple):
 
 def matrices(text: str) -> Iterator[Matrix]:
     """The matrices of the text, first one first; a header without a card's row under it is none."""
-    lines = [_BLANK.sub(" ", _ESCAPE.sub("", line)) for line in text.splitlines()]
+    lines = [_plain(line) for line in text.splitlines()]
     at = 0
     while at < len(lines):
         if not _is_header(lines, at):
@@ -108,6 +113,15 @@ def matrices(text: str) -> Iterator[Matrix]:
             before=tuple(lines[:begun]),
             after=tuple(lines[after:at]),
         )
+
+
+def _plain(line: str) -> str:
+    """The line without what a terminal, a quotation or a table adds; what is left keeps its column."""
+    line = _BLANK.sub(" ", _ESCAPE.sub("", line))
+    if _RULE.fullmatch(line):
+        return ""
+    line = _STROKE.sub(lambda stroke: "  " if stroke.group(0) == "**" else "\t", line)
+    return _QUOTED.sub(lambda marks: "".join(mark if mark == "\t" else " " for mark in marks.group(0)), line, count=1)
 
 
 def _is_card(label: str) -> bool:
