@@ -58,9 +58,9 @@ def version() -> str:
 def collect_here(*, scope: str, model_dirs: list[str] | None) -> contract.NodeFacts:
     """The facts of this machine, by the very code that runs on nodes (D17)."""
     from ansible_collections.llmgw.fleet.plugins.module_utils import host  # noqa: PLC0415
-    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node  # noqa: PLC0415
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import bounded, node  # noqa: PLC0415
 
-    return node.collect(host.Host(), node.Options(scope=scope, model_dirs=model_dirs, module_version=version()))
+    return bounded.collect(host.Host(), node.Options(scope=scope, model_dirs=model_dirs, module_version=version()))
 
 
 def capture_here(path: Path, *, scope: str, model_dirs: list[str] | None, redact: bool) -> Taken:

@@ -31,7 +31,7 @@ def devices_cell(facts: contract.NodeFacts | None) -> str:
 
 
 def usage_cell(node: Node) -> str:
-    """`8 x h200-141g (2 free 1 out)` by class; where units are unknown, so is what is free."""
+    """`8 x h200-141g (2 free, 1 out)` by class; where units are unknown, so is what is free."""
     if node.devices is None:
         return "-"
     return ", ".join(f"{one.total} x {name}{_free(one)}" for name, one in by_class([node]).items()) or "none"
@@ -39,7 +39,7 @@ def usage_cell(node: Node) -> str:
 
 def _free(usage: Usage) -> str:
     words = [None if usage.free is None else f"{usage.free} free", f"{usage.out} out" if usage.out else None]
-    told = " ".join(filter(None, words))
+    told = ", ".join(filter(None, words))
     return f" ({told})" if told else ""
 
 
@@ -80,9 +80,9 @@ def age(seconds: float) -> str:
 
 
 def findings_cell(findings: Iterable[contract.Finding]) -> str:
-    """`1 block 2 warn`; empty when there are none."""
+    """`1 block, 2 warn`; empty when there are none."""
     counts = Counter(finding.severity for finding in findings)
-    return " ".join(f"{counts[severity]} {severity}" for severity in sorted(counts, key=rank))
+    return ", ".join(f"{counts[severity]} {severity}" for severity in sorted(counts, key=rank))
 
 
 def rank(severity: str) -> tuple[int, str]:

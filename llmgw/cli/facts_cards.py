@@ -13,6 +13,8 @@ from llmgw.nodekit import contract
 
 _WIDTH = 100
 _INDENT = " " * 13
+_IDLE = "gpu_idle"
+"""Why clocks are low where nothing runs: it slows nothing."""
 _DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
@@ -63,13 +65,14 @@ def _device(device: Device, holders: Mapping[str, str]) -> Iterator[str]:
 def _meters(gpu: contract.Gpu) -> str:
     power = or_dash(None if gpu.power_draw_w is None else f"{gpu.power_draw_w:.0f}")
     limit = "" if gpu.power_limit_w is None else f" of {gpu.power_limit_w:.0f}"
+    slowed = [reason for reason in gpu.throttle_reasons or () if reason != _IDLE]
     parts = [
         None if gpu.memory_used_mib is None else f"{gpu.memory_used_mib} MiB used",
         "memory shared with the host" if gpu.unified_memory else None,
         None if gpu.utilization_percent is None else f"{gpu.utilization_percent} % busy",
         None if gpu.temperature_c is None else f"{gpu.temperature_c} C",
         None if gpu.power_draw_w is None and gpu.power_limit_w is None else f"{power}{limit} W",
-        f"slowed by {', '.join(gpu.throttle_reasons)}" if gpu.throttle_reasons else None,
+        f"slowed by {', '.join(slowed)}" if slowed else None,
         "persistence mode off" if gpu.persistence_mode is False else None,
     ]
     return ", ".join(filter(None, parts))

@@ -129,8 +129,9 @@ def _machine(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
     system, cpu = facts.system or contract.System(), facts.cpu or contract.Cpu()
     os_name = f"{or_dash(system.os)} {or_dash(system.os_version)}"
     yield "system", f"{os_name}, kernel {or_dash(system.kernel)}, systemd {or_dash(system.systemd_version)}"
-    counts = f"{or_dash(cpu.sockets)} sockets, {or_dash(cpu.cores)} cores, {or_dash(cpu.threads)} threads"
-    yield "cpu", f"{or_dash(cpu.model)}: {counts}"
+    counts = ((cpu.sockets, "socket"), (cpu.cores, "core"), (cpu.threads, "thread"))
+    told = ", ".join(f"- {word}s" if count is None else plural(count, word) for count, word in counts)
+    yield "cpu", f"{or_dash(cpu.model)}: {told}"
     yield "memory", f"{memory_cell(facts.memory)} available"
 
 

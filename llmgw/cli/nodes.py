@@ -47,6 +47,7 @@ def nodes(
 ) -> int:
     """Show the nodes: state, devices by class, memory, disk, fabrics, NVLink domain, findings.
 
+    MEM and DISK are what is free of what there is. `-` is unknown; what was read too long ago is unknown too.
     Uses stored facts: `llmgw facts refresh` renews them.
     """
     paths = find_paths(inventory, None, facts)

@@ -66,7 +66,7 @@ def _row(node: Node) -> tuple[str, ...]:
         disk_cell(facts.filesystems if facts else None),
         fabrics_cell(node.ports),
         domain_cell(node),
-        findings_cell(node.findings),
+        findings_cell(node.findings) or ("-" if facts is None else ""),
         "-" if node.facts_age_s is None else age(node.facts_age_s),
     )
 

@@ -113,6 +113,18 @@ def aligned(box: Box) -> str:
     return "\n".join(lines) + "\n" + LEGEND + _adapter_legend(box)
 
 
+def table(box: Box, rule: str = "|", mark: str = "") -> str:
+    """The matrix as a document shows it, with strokes between cells and a rule below the header or all lines."""
+    labels = [f"GPU{card}" for card in range(box.cards)] + box.adapter_labels
+    rows = [["Device", *labels, *box.headings]]
+    rows += [[f"{mark}GPU{card}{mark}", *box.words[card], *box.affinity(card)] for card in range(box.cards)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    ruled = rule + rule.join("-" * (width + 2) for width in widths) + rule
+    lines = [f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |" for row in rows]
+    lines = [lines[0], ruled, *(lines[1:] if rule == "|" else [part for line in lines[1:] for part in (line, ruled)])]
+    return "\n".join(lines) + "\n" + LEGEND + _adapter_legend(box)
+
+
 def p2p(cards: int, word: str = "OK") -> str:
     """What `topo -p2p` prints."""
     lines = [" \t" + "".join(f"GPU{card}\t" for card in range(cards))]
@@ -145,6 +157,21 @@ def tabs_to_four_blanks(text: str) -> str:
 
 def indented(text: str) -> str:
     return "".join(f"    {line}" for line in text.splitlines(keepends=True))
+
+
+def quoted(text: str) -> str:
+    """As an answer by mail cites it, with no blank behind the mark."""
+    return "".join(f">{line}" for line in text.splitlines(keepends=True))
+
+
+def commented(text: str) -> str:
+    """As a script shows what a command prints."""
+    return "# nvidia-smi topo -m\n" + "".join(f"# {line}" for line in text.splitlines(keepends=True))
+
+
+def underscored(text: str) -> str:
+    """With a line of dashes below the header."""
+    return _first_line(text, lambda line: f"{line}\n{'-' * len(line)}")
 
 
 def header_left(text: str) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import process
 from ansible_collections.llmgw.fleet.plugins.module_utils.process import MISSING, UNUSABLE
@@ -59,6 +62,44 @@ def test_a_child_that_keeps_the_pipes_open_is_not_waited_for() -> None:
     result = process.run(["sh", "-c", "sleep 8 & echo done"], 20, ENVIRONMENT)
     assert (result.rc, result.stdout, result.timed_out) == (0, "done\n", False)
     assert time.monotonic() - begun < 5
+
+
+def test_a_child_that_goes_on_printing_is_not_listened_to() -> None:
+    begun = time.monotonic()
+    result = process.run(["sh", "-c", "(while :; do echo x; sleep 0.01; done) & exit 3"], 20, ENVIRONMENT)
+    assert (result.rc, result.timed_out) == (3, False)
+    assert time.monotonic() - begun < 8
+
+
+def test_what_a_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    result = process.run(["sh", "-c", f"sleep {LONG} >&- 2>&- & echo $! > {noted}; exit 5"], 20, ENVIRONMENT)
+    assert (result.rc, result.timed_out) == (5, False)
+    assert ended(int(noted.read_text(encoding="utf-8")))
+
+
+def test_a_command_that_prints_without_end_is_stopped_at_once() -> None:
+    begun = time.monotonic()
+    result = process.run(["yes", "<gpu>garbage"], 50, ENVIRONMENT)
+    assert time.monotonic() - begun < 15
+    assert (result.rc, result.timed_out) == (-signal.SIGKILL, False)
+    assert result.stdout.startswith("<gpu>garbage\n")
+    assert len(result.stdout) < 10_000
+    assert "stopped, for it had printed 32 MiB" in result.stderr
+
+
+@pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_command_outlives_a_process_that_is_killed(tmp_path: Path, deadly: signal.Signals) -> None:
+    noted = tmp_path / "pid"
+    command = f"trap '' TERM HUP INT; sleep {LONG} & echo $! $$ > {noted}.new; mv {noted}.new {noted}; wait"
+    code = f"from {process.__name__} import run; run(['sh', '-c', {command!r}], {LONG}, {ENVIRONMENT!r})"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as caller:
+        deadline = time.monotonic() + 20
+        while not noted.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        caller.send_signal(deadly)
+    assert all(ended(int(pid)) for pid in noted.read_text(encoding="utf-8").split())
 
 
 def test_a_command_that_closes_its_outputs_is_still_waited_for() -> None:

@@ -45,6 +45,19 @@ def test_a_number_that_is_cut_off_is_unknown(end: str) -> None:
     assert (found.mem_total_kb, found.mem_available_kb) == (4096, None)
 
 
+def test_a_number_without_a_unit_is_whole_when_more_follows() -> None:
+    assert meminfo.read("MemTotal: 4096\nMemFree: 100\n").mem_total_kb == 4096
+
+
+def test_memory_of_a_numa_node_is_read_and_the_first_node_counts() -> None:
+    text = "".join(
+        f"Node {node} MemTotal:       {4096 + node} kB\nNode {node} HugePages_Total:     {node + 2}\n"
+        for node in range(2)
+    )
+    found = meminfo.read(text)
+    assert (found.mem_total_kb, found.hugepages_total, found.mem_available_kb) == (4096, 2, None)
+
+
 def test_the_first_of_two_lines_counts() -> None:
     assert meminfo.read("MemTotal: 1 kB\nMemTotal: 2 kB\n").mem_total_kb == 1
 

@@ -78,6 +78,13 @@ def test_links_of_a_card_in_mig_mode_are_unknown_and_those_of_others_are_not(mes
     assert read.messages == (message.strip(),)
 
 
+def test_what_stands_behind_the_uuid_is_no_part_of_the_name() -> None:
+    line = card(0, name="NVIDIA L40S").rstrip()
+    no_nvlink, in_mig_mode = " Device does not have or support Nvlink\n", " not supported for Devices in MIG mode\n"
+    assert nvlink.read(line + no_nvlink).gpus[0] == nvlink.read(f"{line}\n{no_nvlink}").gpus[0]
+    assert nvlink.read(line + in_mig_mode).gpus[0] == nvlink.read(f"{line}\n{in_mig_mode}").gpus[0]
+
+
 def test_a_message_before_the_first_card_belongs_to_none() -> None:
     read = nvlink.read(f"a warning\n{card(0, '25 GB/s')}")
     assert (read.messages, read.gpus[0].notes) == (("a warning",), ())

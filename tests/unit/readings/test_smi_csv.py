@@ -41,6 +41,11 @@ def test_what_a_row_has_too_many_belongs_to_its_last_cell_and_what_it_lacks_is_u
     assert rows == ({"pid": "7", "process_name": "python -c f(a, b)"}, {"pid": "8", "process_name": None})
 
 
+def test_the_name_of_a_process_may_hold_commas_in_the_middle_of_a_row() -> None:
+    rows = smi_csv.read("pid, process_name, used_gpu_memory [MiB]\n7, run a, b, c, 5 MiB\n").rows
+    assert rows == ({"pid": "7", "process_name": "run a, b, c", "used_gpu_memory": "5 MiB"},)
+
+
 def test_a_comma_inside_a_cell_parts_nothing() -> None:
     assert smi_csv.read("a,b, c\n").rows == (("a,b", "c"),)
 

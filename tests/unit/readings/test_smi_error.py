@@ -43,6 +43,8 @@ def told(text: str) -> tuple[str | None, int | None, str | None]:
         (XML.replace("65 %", "Insufficient Permissions"), None),
         ("GPU 0000:01:00.0\n    Power Smoothing      : Insufficient Permissions\n", None),
         (smi_tables.card(0, "ERR!", memory="Not Supported"), None),
+        ("NVIDIA-SMI has failed because it couldn't communicate with the\nNVIDIA driver.", "driver-not-loaded"),
+        (f"{HANDLE}GPU 00000000:21:00.0:\nGPU is lost.", "gpu-lost"),
         ("all is well", None),
     ],
 )
@@ -66,6 +68,8 @@ def test_of_several_conditions_the_one_that_explains_most_is_named() -> None:
         ("GPU12: 00000000:AF:00.0", 12, "00000000:AF:00.0"),
         ("gpu 0009:01:00.0", None, "0009:01:00.0"),
         ("GPU at PCI:0000:10:1c.0", None, "0000:10:1c.0"),
+        ("GPU 2: 0000:34:00.0", 2, "0000:34:00.0"),
+        ("GPU 000:BA:80.0", None, "000:BA:80.0"),
         ("the card", None, None),
     ],
 )
@@ -101,13 +105,31 @@ def test_messages_among_rows_are_no_rows_and_a_header_names_the_cells() -> None:
         "<process_name>a, b</process_name>",
         "Mon Jan  5\n    <process_name>a, b</process_name>",
         "|  0   N/A  N/A   77   C   python a, b   5MiB |",
+        "attached, or the attached cables are not seated properly.",
+        "This container image is (c) 2020-2024, ANY CORPORATION. All rights reserved.",
+        "By pulling it, you accept the terms and conditions of this license:",
+        'Defaulted container "driver" out of: driver, toolkit, manager (init)',
+        'DRIVER version      : Deprecated, see "KMD version" instead',
+        "  SYS  = Connection across the interconnect (e.g., QPI/UPI)",
+        "C:\\> nvidia-smi --query-gpu=index, name --format=csv",
     ],
 )
 def test_what_is_no_row_of_values_is_left_out(line: str) -> None:
     assert smi_error.read(line).rows == ()
 
 
-@pytest.mark.parametrize("line", ["No, 5", "Enabled, 0", "0, Orin (nvgpu), [N/A]", "All, the, rest"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "No, 5",
+        "Enabled, 0",
+        "0, Orin (nvgpu), [N/A]",
+        "All, the, rest",
+        "0, [Requested functionality has been deprecated], On",
+        "0, Requested functionality has been deprecated, On",
+        "7, Not Active, [GPU requires reset]",
+    ],
+)
 def test_a_row_may_begin_with_any_word(line: str) -> None:
     assert smi_error.read(line).rows == (tuple(line.split(", ")),)
 
@@ -132,3 +154,16 @@ def test_every_line_about_an_unreachable_card_is_kept() -> None:
     ]
     found = [(one.bdf, one.text) for one in smi_error.unreachable("\n".join(lines))]
     assert found == [("0000:11:00.0", lines[0]), ("0000:13:00.0", lines[2].strip())]
+
+
+def test_the_cards_that_a_long_answer_describes_are_in_no_message() -> None:
+    text = "Attached GPUs                : 1\nGPU 00000000:1C:00.0\n    Fan Speed                : Unknown Error\n"
+    assert told(text) == (None, None, None)
+    assert told(f"{HANDLE}GPU 0000:2D:00.0: Unknown Error\n{text}") == ("gpu-handle-error", None, "0000:2D:00.0")
+
+
+def test_a_cut_table_still_counts_its_cards() -> None:
+    cut = smi_tables.card(6, "NVIDIA A10", fan="ERR!") + smi_tables.card(7, "NVIDIA A10")
+    said = smi_error.read(f"[...]\n{cut}")
+    assert (said.condition, said.driver, said.n_gpus) == (None, None, 2)
+    assert [(gpu.index, gpu.fan) for gpu in said.gpus] == [(6, "ERR!"), (7, None)]

@@ -38,3 +38,8 @@ def test_the_first_form_of_mig_uuids_came_without_a_profile() -> None:
 def test_a_text_without_a_card_is_refused(text: str) -> None:
     with pytest.raises(Unreadable, match="GPU <index>"):
         smi_list.read(text)
+
+
+def test_a_line_that_lost_its_last_parenthesis_is_a_card_too() -> None:
+    (gpu,) = smi_list.read("GPU 0: NVIDIA A2 (UUID: GPU-0a1b2c3d-0000-0000-0000-00000000000a\n").gpus
+    assert (gpu.name, gpu.uuid) == ("NVIDIA A2", "GPU-0a1b2c3d-0000-0000-0000-00000000000a")

@@ -75,3 +75,33 @@ def test_memory_that_is_not_told_is_unknown_and_shared_memory_is_known_as_such(
 def test_a_card_whose_second_line_was_cut_off_is_still_a_card() -> None:
     text = CARDS[: CARDS.index("| N/A")]
     assert [(gpu.index, gpu.temp_c, gpu.unified) for gpu in smi_table.gpus(text)] == [(0, None, False)]
+
+
+def test_a_table_without_its_head_is_read_by_the_bus_ids() -> None:
+    headless = CARDS[CARDS.index("|   0") :]
+    assert smi_table.gpus(f"$ nvidia-smi\n[...]\n{headless}{INSTANCES}{PROCESSES}") == EXPECTED
+    assert smi_table.gpus(card(0, "Orin (nvgpu)", bus_id="N/A")) == ()
+
+
+def test_a_card_without_a_bus_id_is_one_below_a_head() -> None:
+    (gpu,) = smi_table.gpus(whole(card(0, "Orin (nvgpu)", mode="N/A", bus_id="N/A", memory="Not Supported")))
+    assert (gpu.name, gpu.bdf, gpu.unified) == ("Orin (nvgpu)", None, True)
+
+
+def test_a_message_or_blank_lines_within_a_table_hide_no_card() -> None:
+    place = CARDS.index("|  11")
+    assert smi_table.gpus(f"{CARDS[:place]}Unable to read a sensor\n{CARDS[place:]}") == EXPECTED
+    assert smi_table.gpus(CARDS.replace("\n", "\n\n")) == EXPECTED
+
+
+def test_a_virtual_gpu_below_its_card_tells_nothing_about_the_card() -> None:
+    text = """
+| GPU  Name                       | Bus-Id                       | GPU-Util   |
+|      vGPU ID     Name           | VM ID     VM Name            | vGPU-Util  |
+|=================================+==============================+============|
+|   4  NVIDIA A16                 | 00000000:41:00.0             |   0%       |
+|      3251630001  NVIDIA A16-4C  | 7d1f  build-7                |      0%    |
+"""
+    assert smi_table.gpus(text) == (
+        TableGpu(4, "NVIDIA A16", "00000000:41:00.0", None, None, None, None, unified=False),
+    )

@@ -154,6 +154,9 @@ def test_numa_affinity_is_a_node_a_range_or_a_list(cell: str, nodes: tuple[int, 
         topo_texts.glued,
         topo_texts.narrow,
         topo_texts.indented,
+        topo_texts.quoted,
+        topo_texts.commented,
+        topo_texts.underscored,
     ],
 )
 @pytest.mark.parametrize("year", [2017, 2021, 2022, 2024])
@@ -163,6 +166,23 @@ def test_an_unusual_shape_changes_nothing(shape: object, year: int) -> None:
     assert callable(shape)
     read = topo.read(shape(printed(box)))
     assert asdict(read) == {**asdict(plain), "nics_found": read.nics_found}
+
+
+@pytest.mark.parametrize(("rule", "mark"), [("|", ""), ("|", "**"), ("+", "")])
+@pytest.mark.parametrize("year", [2017, 2021, 2022, 2024])
+def test_a_table_of_a_document_is_read_the_same(year: int, rule: str, mark: str) -> None:
+    box = Box(uniform(3, "NV6", NAMED), NAMED, ["0-7", "", "8-15"], ["0", "1", ""], ["4", "", "12"], year)
+    assert topo.read(topo_texts.table(box, rule, mark)) == topo.read(printed(box))
+
+
+def test_headings_may_be_short() -> None:
+    text = "   GPU0  GPU1  CPU Affinity  NUMA  GPU NUMA\n---\nGPU0  X  PIX  0-7  0  4\nGPU1  PIX  X  8-15  1  N/A\n"
+    assert affinities(text) == [("0-7", "0", 4), ("8-15", "1", None)]
+
+
+def test_a_sign_of_quotation_within_a_line_is_no_mark() -> None:
+    text = printed(Box(uniform(2, "PHB"), cpus=["0-7", "8-15"], year=2021))
+    assert topo.read(text.replace("\t0-7\t0", "\t0-7\t0 # first > GPU0")) == topo.read(text)
 
 
 def test_single_blanks_between_the_last_headings_are_enough() -> None:

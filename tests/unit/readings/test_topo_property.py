@@ -27,6 +27,9 @@ SHAPES: dict[str, Callable[[str], str]] = {
     "header on the left": topo_texts.header_left,
     "header collapsed": topo_texts.header_collapsed,
     "header on two lines": topo_texts.header_on_two_lines,
+    "quoted": topo_texts.quoted,
+    "commented, blanks up to tab stops": lambda text: topo_texts.commented(topo_texts.tabs_to_stops(text)),
+    "dashes below the header": topo_texts.underscored,
     "other output before": topo_texts.after_other_output,
     "command before": topo_texts.behind_the_command,
     "other matrices behind": topo_texts.before_another,
@@ -78,7 +81,7 @@ def read_back(text: str) -> list[Any]:
 
 
 def holds(box: Box) -> bool:
-    texts = [shape(printed(box)) for shape in SHAPES.values()] + [topo_texts.aligned(box)]
+    texts = [shape(printed(box)) for shape in SHAPES.values()] + [topo_texts.aligned(box), topo_texts.table(box)]
     return all(read_back(text) == told(box) for text in texts)
 
 
@@ -88,6 +91,7 @@ def test_a_matrix_reads_back_as_the_machine_it_is_of(box: Box) -> None:
     for name, shape in SHAPES.items():
         assert read_back(shape(printed(box))) == told(box), name
     assert read_back(topo_texts.aligned(box)) == told(box)
+    assert read_back(topo_texts.table(box)) == told(box)
 
 
 def by_words(matrix: topo_matrix.Matrix, row: topo_matrix.Row) -> dict[str, str]:
@@ -107,6 +111,7 @@ def by_words(matrix: topo_matrix.Matrix, row: topo_matrix.Row) -> dict[str, str]
         (topo_matrix, "_words", lambda token: [token]),
         (topo_matrix, "_other_labels", lambda _lines, _at: ()),
         (topo_matrix, "_restarts", lambda _line, _following: False),
+        (topo_matrix, "_plain", str),
         (topo, "_legend", lambda _matrix: None),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs one command within a time limit and returns all that it printed (D15).
 
-Private to llmgw. The command gets its own session, so that the whole of its process group can be killed.
+Private to llmgw. The command gets its own session, so that the whole of its process group can be killed: nothing that
+it started goes on after it, or after this process.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ import subprocess
 import time
 from typing import IO, NamedTuple, Sequence
 
+from ansible_collections.llmgw.fleet.plugins.module_utils import leash
+
 MISSING = 127
 UNUSABLE = 126
-_OUTPUT_LIMIT = 64 * 1024 * 1024
+_OUTPUT_LIMIT = 32 * 1024 * 1024
+_FLOOD_KEPT = 4096
 _CHUNK = 65536
+_DRAIN_S = 1.0
 _REAP_S = 1.0
 _TICK_S = 0.05
+_PAUSE_S = 0.001
 
 
 class Result(NamedTuple):
@@ -34,8 +40,10 @@ class Result(NamedTuple):
 def run(argv: Sequence[str], timeout_s: float, environment: dict[str, str], stdin: str | None = None) -> Result:
     """How the command ended; never raises. rc 127: no such command, 126: it could not be started; stderr says why.
 
-    After `timeout_s` its process group is killed. A background child that keeps the pipes open is not waited for.
+    After `timeout_s` its process group is killed, as it is at once when it prints without end: then its output is only
+    how that began. A background child that keeps the pipes open is not waited for, and ends with the command.
     """
+    leash.ready()
     try:
         process = subprocess.Popen(  # noqa: S603 - an argument list: no shell reads it
             list(argv),
@@ -49,12 +57,17 @@ def run(argv: Sequence[str], timeout_s: float, environment: dict[str, str], stdi
         return Result(MISSING, "", f"{argv[0]}: command not found")
     except (OSError, ValueError) as error:
         return Result(UNUSABLE, "", f"{argv[0]}: {error}")
+    leash.hold(process.pid)
     deadline = time.monotonic() + timeout_s
     conversation = _Conversation(process, (stdin or "").encode("utf-8", "surrogateescape"))
     conversation.hold(deadline)
-    rc, killed = _reap(process, deadline)
+    ended = _ends(process, time.monotonic() if conversation.is_flood else deadline)
+    rc = _end(process)
     stdout, stderr = conversation.close()
-    return Result(rc, stdout, stderr, killed)
+    if conversation.is_flood:
+        note = f"{argv[0]}: stopped, for it had printed {_OUTPUT_LIMIT >> 20} MiB\n"
+        return Result(rc, stdout[:_FLOOD_KEPT], note + stderr[:_FLOOD_KEPT])
+    return Result(rc, stdout, stderr, not ended)
 
 
 class _Conversation:
@@ -64,6 +77,7 @@ class _Conversation:
         self._process = process
         self._waiting = memoryview(stdin)
         self._kept = 0
+        self.is_flood = False
         self._output: dict[int, list[bytes]] = {}
         self._selector = selectors.DefaultSelector()
         self._streams: list[IO[bytes]] = []
@@ -78,12 +92,16 @@ class _Conversation:
 
     def hold(self, deadline: float) -> None:
         """Exchanges data until every pipe is closed, the process has ended and is silent, or the deadline passes."""
-        while self._selector.get_map():
-            left = deadline - time.monotonic()
+        drained: float | None = None
+        while self._selector.get_map() and not self.is_flood:
+            now = time.monotonic()
+            left = min(deadline, drained or deadline) - now
             if left <= 0:
                 return
             ready = self._selector.select(min(left, _TICK_S))
-            if not ready and self._process.poll() is not None:
+            if drained is None and _has_ended(self._process):
+                drained = now + _DRAIN_S
+            if not ready and drained is not None:
                 return  # whoever else holds its pipes is no concern of ours
             for key, events in ready:
                 finished = self._write(key.fd) if events & selectors.EVENT_WRITE else self._read(key.fd)
@@ -104,9 +122,9 @@ class _Conversation:
             chunk = os.read(handle, _CHUNK)
         except BlockingIOError:
             return False
-        if self._kept < _OUTPUT_LIMIT:
-            self._output[handle].append(chunk)
-            self._kept += len(chunk)
+        self._output[handle].append(chunk)
+        self._kept += len(chunk)
+        self.is_flood = self._kept > _OUTPUT_LIMIT
         return not chunk
 
     def _write(self, handle: int) -> bool:
@@ -125,12 +143,33 @@ class _Conversation:
                 stream.close()
 
 
-def _reap(process: subprocess.Popen[bytes], deadline: float) -> tuple[int, bool]:
-    """Exit status of a process, and whether it had to be killed."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(max(0.0, deadline - time.monotonic())), False
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended. It is not reaped yet: until then its number, and that of its group, are nobody else's."""
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # this process does not want to hear of its children
+        return True
+
+
+def _ends(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Whether it ends by the deadline."""
+    pause = _PAUSE_S
+    while not _has_ended(process):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, _TICK_S)
+    return True
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """Ends what is left of its process group; its exit status."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(_REAP_S), True
-    return -int(signal.SIGKILL), True  # stuck in the kernel: it goes when the kernel lets it go
+    try:
+        rc = process.wait(_REAP_S)
+    except subprocess.TimeoutExpired:
+        return -int(signal.SIGKILL)  # stuck in the kernel: it goes when the kernel lets it go
+    leash.let_go(process.pid)
+    return rc

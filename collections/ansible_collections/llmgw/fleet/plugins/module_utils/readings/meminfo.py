@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Reads /proc/meminfo (proc(5)): how much memory there is, and how much is set aside.
 
-Private to llmgw and pure. Numbers are as printed: kB, which are KiB, and counts of huge pages.
+Private to llmgw and pure. Numbers are as printed: kB, which are KiB, and counts of huge pages. The meminfo of a NUMA
+node (/sys/devices/system/node/node0/meminfo) says `Node 0` before each name; of several nodes the first is read.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Dict, Optional
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
-_LINE = re.compile(r"[ \t]*([A-Za-z][A-Za-z0-9_()]*):[ \t]*([0-9]{1,15})([ \t]+kB)?[ \t\r]*")
-# Printed without a unit. A number that lacks its kB was cut off in the middle.
+_LINE = re.compile(
+    r"[ \t]*(?:Node[ \t]+[0-9]{1,6}[ \t]+)?([A-Za-z][A-Za-z0-9_()]*):[ \t]*([0-9]{1,15})([ \t]+kB)?[ \t\r]*"
+)
+# Printed without a unit. Another number that lacks its kB in the last line was cut off in the middle.
 _COUNTS = frozenset({"HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "HugePages_Surp"})
 
 
@@ -42,9 +45,10 @@ class MemInfo:
 def read(text: str) -> MemInfo:
     """What the text tells. Raises Unreadable when not one line is `Name: number`."""
     found: Dict[str, int] = {}
-    for line in text.split("\n"):
+    lines = text.rstrip().split("\n")
+    for place, line in enumerate(lines, start=1):
         entry = _LINE.fullmatch(line)
-        if entry is not None and (entry.group(3) is not None or entry.group(1) in _COUNTS):
+        if entry is not None and (entry.group(3) is not None or entry.group(1) in _COUNTS or place < len(lines)):
             found.setdefault(entry.group(1), int(entry.group(2)))
     if not found:
         raise Unreadable("no line of meminfo: a name, a colon, a number, kB")

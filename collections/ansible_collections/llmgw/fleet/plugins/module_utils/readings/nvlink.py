@@ -12,10 +12,9 @@ from typing import List, Optional, Tuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
-_CARD = re.compile(
-    r"\s*GPU\s+(?P<index>[0-9]{1,4}):\s*(?P<name>.*?)\s*(?:\(UUID:\s*(?P<uuid>[^)\s]*)\)?\s*)?", re.IGNORECASE
-)
-_LINK = re.compile(r"\s*Link\s+(?P<link>[0-9]{1,3}):\s*(?P<state>.*?)\s*", re.IGNORECASE)
+_CARD = re.compile(r"GPU\s+(?P<index>[0-9]{1,4}):(?P<rest>.*)", re.IGNORECASE)
+_UUID = re.compile(r"\(UUID:\s*(?P<uuid>[^)\s]*)\)?", re.IGNORECASE)
+_LINK = re.compile(r"Link\s+(?P<link>[0-9]{1,3}):(?P<state>.*)", re.IGNORECASE)
 _SPEED = re.compile(r"(?P<speed>[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*GB/s")
 _IN_MIG_MODE = re.compile(r"\bMIG[ -]mode\b", re.IGNORECASE)
 _ABOUT_NVLINK = re.compile(r"nvlink", re.IGNORECASE)
@@ -49,22 +48,43 @@ def read(text: str) -> NvlinkStatus:
     """The links of each card; Unreadable when the text names no card and says nothing of NVLink."""
     cards: List[CardLinks] = []
     messages: List[str] = []
-    for line in text.splitlines():
+    notes: List[List[str]] = []
+    for line in map(str.strip, text.splitlines()):
         link = _LINK.fullmatch(line)
-        card = _CARD.fullmatch(line)
+        card = _card(line)
         if link is not None and cards:
-            cards[-1] = _with_link(cards[-1], link.group("state"))
-        elif card is not None and not _IN_MIG_MODE.search(line):
-            cards.append(CardLinks(int(card.group("index")), card.group("name"), uuid=card.group("uuid") or None))
-        elif line.strip():
-            messages.append(line.strip())
-            if cards:
-                cards[-1] = replace(cards[-1], notes=(*cards[-1].notes, line.strip()))
+            cards[-1] = _with_link(cards[-1], link.group("state").strip())
+        elif card is not None and (card.uuid or not _IN_MIG_MODE.search(line)):
+            cards.append(card)
+            notes.append(list(card.notes))
+        elif line:
+            messages.append(line)
+            if notes:
+                notes[-1].append(line)
+    cards = [replace(card, notes=tuple(said)) for card, said in zip(cards, notes)]
     if not cards and not any(_ABOUT_NVLINK.search(message) for message in messages):
         raise Unreadable(
             "looked for the output of 'nvidia-smi nvlink -s' and found neither a card nor a word of NVLink"
         )
     return NvlinkStatus(tuple(_finished(card) for card in cards), tuple(messages))
+
+
+def _card(line: str) -> Optional[CardLinks]:
+    """The card that a line names, with what the line says behind the UUID; None for another line."""
+    named = _CARD.fullmatch(line)
+    if named is None:
+        return None
+    rest = named.group("rest")
+    uuid = _UUID.search(rest)
+    if uuid is None:
+        return CardLinks(int(named.group("index")), rest.strip())
+    note = rest[uuid.end() :].strip()
+    return CardLinks(
+        int(named.group("index")),
+        rest[: uuid.start()].strip(),
+        uuid=uuid.group("uuid") or None,
+        notes=(note,) if note else (),
+    )
 
 
 def _with_link(card: CardLinks, state: str) -> CardLinks:

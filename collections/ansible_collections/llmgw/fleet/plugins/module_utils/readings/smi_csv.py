@@ -10,6 +10,8 @@ from typing import Sequence
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
 _FIELD = re.compile(r"(?P<name>[a-z][A-Za-z0-9_.]*)(?: \[[^\]]*\])?")
+# The one cell whose text users choose, commas and all.
+_FREE = "process_name"
 # The blank behind the last comma of a line is lost where blanks at line ends are.
 _PARTED = re.compile(r",(?: |$)")
 
@@ -41,10 +43,12 @@ def table(lines: Sequence[str]) -> Table:
 
 
 def _row(names: list[str], line: str) -> dict[str, str | None]:
-    """Cells by name: None for those that the line lacks; what it has too many belongs to the last."""
+    """Cells by name: None for those that the line lacks; what it has too many belongs to the name of the process."""
     cells = _cells(line)
-    last = len(names) - 1
-    cells = (*cells[:last], ", ".join(cells[last:])) if len(cells) > len(names) else cells
+    more = len(cells) - len(names)
+    if more > 0:
+        place = names.index(_FREE) if _FREE in names else len(names) - 1
+        cells = (*cells[:place], ", ".join(cells[place : place + more + 1]), *cells[place + more + 1 :])
     return {name: cells[place] if place < len(cells) else None for place, name in enumerate(names)}
 
 

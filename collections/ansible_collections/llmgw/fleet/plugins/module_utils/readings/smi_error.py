@@ -14,9 +14,10 @@ from typing import Iterator
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings import smi_csv, smi_table, smi_xml
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_table import TableGpu
 
-# Domains have four digits or eight. `GPU1: 0000:0A:00.0` names card 1, `GPU0000:0A:00.0` names no index.
+# Domains have four digits or eight, retyped ones three. `GPU1: 0000:0A:00.0` names card 1, `GPU0000:0A:00.0` names no
+# index.
 _BUS_ID = re.compile(
-    r"(?:\bGPU(?P<index>[0-9]{1,3}): ?)?(?P<bdf>[0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])",
+    r"(?:\bGPU ?(?P<index>[0-9]{1,3}): ?)?(?P<bdf>[0-9A-F]{3,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])",
     re.IGNORECASE,
 )
 _LIBRARY = re.compile(r"NVML library version:\s*(\S+)", re.IGNORECASE)
@@ -27,9 +28,18 @@ _HANDLE = r"Unable to de(?:termine|tect) the device handle"
 # What opens a sentence and not a row of values.
 _SENTENCE = re.compile(
     r"\s*(?:#|(?:warning|error|note|treating|unable|failed|please|reboot|make|try|terminat\w+|option|field|invalid|no|"
-    r"the|nvidia-smi|all|some|provided|usage|cannot|can't|could(?:n't)?)\b(?!,))",
+    r"the|nvidia-smi|all|some|provided|defaulted|usage|cannot|can't|could(?:n't)?)\b(?!,))",
     re.IGNORECASE,
 )
+# What no row of values holds: a sentence runs on for some words, or ends in one; a field has its value behind a colon
+# or an equals sign; a command has options.
+_PROSE = re.compile(
+    r"(?<!\S)[a-z]{2,}(?: [a-z]{2,}){2}(?![^\s.,:;])|\s[a-z]{3,}\.\s*$|^[^,]*\s[:=]\s|\bnvidia-smi(?:\.exe)? -"
+)
+# What a driver says in the place of a value is one cell, however many words it has.
+_WORDED_CELL = re.compile(r"\[[^\]]*\]|Requested functionality has been deprecated")
+# A field of `-q` or of `--version`, or the line that opens a card.
+_OF_QUERY = re.compile(r"\s.* : |[^,:]*\s\s: |\s*GPU [0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7]\s*$", re.IGNORECASE)
 
 
 def _any(*words: str) -> re.Pattern[str]:
@@ -38,7 +48,7 @@ def _any(*words: str) -> re.Pattern[str]:
 
 # The first that applies names the condition.
 _CONDITIONS = (
-    ("driver-not-loaded", _any(r"communicate with the NVIDIA driver")),
+    ("driver-not-loaded", _any(r"communicate with (?:the )?NVIDIA driver")),
     ("driver-library-mismatch", _any(r"Driver/library version mismatch")),
     ("nvml-init-failed", _any(r"Failed to initialize NVML")),
     ("gpu-lost", _any(_HANDLE + r".*GPU is lost")),
@@ -119,8 +129,10 @@ def _condition(text: str, messages: list[str]) -> tuple[str | None, str]:
         return "empty", ""
     if smi_xml.is_xml(text) and not smi_xml.is_whole(text):
         return "truncated-xml", ""
+    # A message can go on in the next line.
+    pairs = [f"{line.strip()} {following.strip()}" for line, following in zip(messages, messages[1:])]
     for condition, words in _CONDITIONS:
-        for line in messages:
+        for line in (*messages, *pairs):
             if words.search(line):
                 return condition, line
     return None, ""
@@ -139,13 +151,13 @@ def _outside(text: str) -> str:
 
 
 def _is_structure(line: str) -> bool:
-    """Whether the line is part of a table, of a piece of XML, or a field of `-q`."""
-    return smi_table.is_line(line) or line.lstrip().startswith("<") or (line[:1].isspace() and " : " in line)
+    """Whether the line is part of a table, of a piece of XML, or of `-q`."""
+    return smi_table.is_line(line) or line.lstrip().startswith("<") or _OF_QUERY.match(line[:_LONGEST]) is not None
 
 
 def _is_row(line: str) -> bool:
     """Whether the line is one of comma-separated values and no message."""
-    if ", " not in line or _SENTENCE.match(line):
+    if ", " not in line or _SENTENCE.match(line) or _PROSE.search(_WORDED_CELL.sub("", line[:_LONGEST])):
         return False
     return not any(words.search(line[:_LONGEST]) for _condition, words in _CONDITIONS)
 

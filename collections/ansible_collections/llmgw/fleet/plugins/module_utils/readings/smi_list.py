@@ -10,7 +10,8 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import
 
 _CARD = re.compile(r"GPU\s+(?P<index>[0-9]{1,4}):")
 _INSTANCE = re.compile(r"MIG\s+(?:(?P<profile>\S+)\s+)?Device\s+(?P<index>[0-9]{1,4}):")
-_UUID = re.compile(r"\s*([^)\s]+)\s*\)")
+# Lines that people copy can lack the parenthesis at their end.
+_UUID = re.compile(r"\s*([^)\s]+)\s*\)?")
 
 
 @dataclass(frozen=True)

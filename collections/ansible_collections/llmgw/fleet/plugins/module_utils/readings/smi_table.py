@@ -2,7 +2,8 @@
 """Reads the card table that a bare `nvidia-smi` prints, of drivers from 2012 on. Private to llmgw and pure.
 
 A card has two lines of three cells (three lines since MIG): index and name, bus id; fan and temperature, memory. The
-tables of MIG devices and of processes below it have other heads, and their rows are no cards.
+tables of MIG devices and of processes below it have other heads, and their rows are no cards. What people paste of a
+table may lack its head, hold blank lines, or be cut by a message in the middle: there a bus id shows what a card is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _INDEX = re.compile(r"\s*([0-9]{1,4})\\?\.?\s+(?=\S)")
 # Behind the name stands the persistence mode, on Windows the driver model; the oldest tables have neither.
 _MODES = frozenset({"On", "Off", "N/A", "ERR!", "WDDM", "WDM", "TCC", "MCDM"})
 _BUS_ID = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
-_TEMPERATURE = re.compile(r"\s*\S+\s+(-?[0-9]{1,4}) ?C\b")
+# The table of virtual GPUs has a long number in the place of the fan.
+_FAN = re.compile(r"\s*([0-9]{1,3}%|ERR!)")
+_TEMPERATURE = re.compile(r"(?<!\S)(-?[0-9]{1,4}) ?C\b")
 _MEMORY = re.compile(r"([0-9]{1,12})\s*Mi?B\s*/\s*([0-9]{1,12})\s*Mi?B")
 _UNIFIED = "Not Supported"
 _CELLS = 3
@@ -49,38 +52,40 @@ def is_line(line: str) -> bool:
 
 
 def gpus(text: str) -> tuple[TableGpu, ...]:
-    """The cards of every card table in the text."""
+    """The cards of every card table in the text, and those of a table whose head is cut off."""
     found: list[TableGpu] = []
-    lines = [line.strip() for line in text.splitlines()]
-    within = False
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    headed, foreign = False, False
     for line, following in zip(lines, [*lines[1:], ""]):
         if _HEAD.search(line):
-            within = True
-        elif not is_line(line) or _OTHER.search(line):
-            within = False
-        elif within:
-            found.extend(_card(_cells(line), _cells(following)))
+            headed, foreign = True, False
+        elif not is_line(line):
+            headed = False
+        elif _OTHER.search(line):
+            foreign = True
+        elif not foreign:
+            found.extend(_card(_cells(line), _cells(following), headed=headed))
     return tuple(found)
 
 
-def _card(first: list[str], second: list[str]) -> list[TableGpu]:
-    """The card whose first line this is; nothing for any other line."""
+def _card(first: list[str], second: list[str], *, headed: bool) -> list[TableGpu]:
+    """The card whose first line this is; nothing for any other line. Without a head above it, it must have a bus id."""
     index = _INDEX.match(first[0]) if len(first) == _CELLS else None
-    if index is None:
+    bus_id = _BUS_ID.search(first[1]) if index else None
+    if index is None or (bus_id is None and not headed):
         return []
     name = first[0][index.end() :].rstrip()
     before, _blank, last = name.rpartition(" ")
     second = second if len(second) == _CELLS else ["", "", ""]
-    bus_id = _BUS_ID.search(first[1])
-    fan = second[0].split()
-    temperature = _TEMPERATURE.match(second[0])
+    fan = _FAN.match(second[0])
+    temperature = _TEMPERATURE.search(second[0])
     memory = _MEMORY.search(second[1])
     return [
         TableGpu(
             index=int(index.group(1)),
             name=before.rstrip() if before.strip() and last in _MODES else name,
             bdf=bus_id.group(0) if bus_id else None,
-            fan=fan[0] if fan and fan[0] != "N/A" else None,
+            fan=fan.group(1) if fan else None,
             temp_c=int(temperature.group(1)) if temperature else None,
             memory_used_mib=int(memory.group(1)) if memory else None,
             memory_total_mib=int(memory.group(2)) if memory else None,

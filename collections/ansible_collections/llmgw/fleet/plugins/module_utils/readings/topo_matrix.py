@@ -18,7 +18,7 @@ _P2P_WORDS = r"CNS|GNS|TNS|NS|OK|DR|U"
 _ESCAPE = re.compile(r"(?:\x1b|\u241b|\^\[)(?:\[[0-9;?]*[A-Za-z]|\([A-Z0-9])|\[[0-9]{1,3}(?:;[0-9]{1,3})*m")
 _BLANK = re.compile(r"[\u00a0\u2000-\u200a\u202f\u3000]")
 # Marks of a quotation or of a comment, blanks around them or none; of a table, the strokes between cells and the rules.
-_QUOTED = re.compile(r"[ \t]*(?:(?:>|(?:#|\*|//)(?=\s|$|GPU[0-9]))[ \t]*)+")
+_QUOTED = re.compile(r"^[ \t]*(?:(?:>|(?:#|\*|//)(?=\s|$|GPU[0-9]))[ \t]*)+")
 _STROKE = re.compile(r"[|\u2502\u2503]|\*\*")
 _RULE = re.compile(r"[-=+|:\s\u2500-\u257f]*")
 _GLUED = re.compile(rf"(?:{TOPOLOGY_WORDS})+")
@@ -121,7 +121,7 @@ def _plain(line: str) -> str:
     if _RULE.fullmatch(line):
         return ""
     line = _STROKE.sub(lambda stroke: "  " if stroke.group(0) == "**" else "\t", line)
-    return _QUOTED.sub(lambda marks: "".join(mark if mark == "\t" else " " for mark in marks.group(0)), line, count=1)
+    return _QUOTED.sub(lambda marks: "".join(mark if mark == "\t" else " " for mark in marks.group(0)), line)
 
 
 def _is_card(label: str) -> bool:
