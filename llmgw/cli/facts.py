@@ -17,7 +17,8 @@ from llmgw.apply.inputs import find_paths
 from llmgw.apply.runner import Run, run_playbook
 from llmgw.cli import exits, options
 from llmgw.cli.facts_parse import parse
-from llmgw.cli.facts_text import node_lines, table_lines
+from llmgw.cli.facts_text import node_lines
+from llmgw.cli.nodes_text import fleet_lines
 from llmgw.cli.style import printable
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
@@ -122,9 +123,12 @@ def show(
         wanted = [node] if node else sorted(stored)
         document = {name: None if stored[name].facts is None else asdict(stored[name].facts) for name in wanted}  # type: ignore[arg-type]
         print(json.dumps({"format_version": FACTS_FORMAT, "nodes": document}, indent=2, sort_keys=True))
-    elif node is not None:
-        known = stored[node].facts
-        print(printable("\n".join(node_lines(node, known) if known else [f"{node}: no facts stored"])))
+        return exits.OK
+    fleet = build_snapshot(hosts, stored, View(time.time()))
+    if node is None:
+        print(printable("\n".join(fleet_lines(fleet))))
+    elif stored[node].facts is None:
+        print(printable(f"{node}: no facts stored"))
     else:
-        print(printable("\n".join(table_lines(build_snapshot(hosts, stored, View(time.time()))))))
+        print(printable("\n".join(node_lines(node, stored[node].facts, fleet.node(node), fleet.taken_at))))
     return exits.OK

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts as text: a table of the fleet, or one node in full. What is unknown is shown as `-` (V1)."""
+"""One node in full, as text. What is unknown is shown as `-` (V1)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from llmgw.cli.cells import (
 )
 from llmgw.cli.facts_cards import card_lines
 from llmgw.cli.facts_fabric import domain_lines, port_lines
-from llmgw.cli.table import lines_of, wrapped
+from llmgw.cli.table import wrapped
 from llmgw.fleet.aging import age_of
-from llmgw.model.node import FleetSnapshot, Node, NodeState
+from llmgw.model.node import Node, NodeState
 from llmgw.nodekit import contract
 
-__all__ = ["devices_cell", "disk_cell", "memory_cell", "node_lines", "state_cell", "table_lines"]
+__all__ = ["devices_cell", "disk_cell", "memory_cell", "node_lines", "state_cell"]
 
 WIDTH = 100
 _LABEL = 12
@@ -33,30 +33,6 @@ _EVIDENCE = 3
 """How much of a finding's evidence is shown."""
 _OLDER_S = 60.0
 """A part that was read so much earlier than the rest has its own age."""
-
-
-def table_lines(fleet: FleetSnapshot) -> list[str]:
-    """One row a node: state, devices by class, memory free/total, units, age of the facts, findings."""
-    rows: list[tuple[str, ...]] = [("NODE", "STATE", "DEVICES", "MEM", "DISK", "ENGINES", "UNITS", "AGE", "FINDINGS")]
-    rows += [_row(node) for node in fleet.nodes]
-    return lines_of(rows)
-
-
-def _row(node: Node) -> tuple[str, ...]:
-    facts = node.facts
-    return (
-        node.name,
-        state_cell(node),
-        devices_cell(facts),
-        memory_cell(facts.memory if facts else None),
-        disk_cell(facts.filesystems if facts else None),
-        "-"
-        if facts is None or facts.engines is None
-        else ",".join(sorted(one.kind for one in facts.engines)) or "none",
-        "-" if facts is None or facts.units is None else str(len(facts.units)),
-        "-" if node.facts_age_s is None else age(node.facts_age_s),
-        str(len(node.findings)) if node.findings else "",
-    )
 
 
 def state_cell(node: Node) -> str:
