@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +34,8 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.capture.taking import Taken
+
+_ANSWER_S = 2.0
 
 __all__ = [
     "TEXT_KINDS",
@@ -61,6 +67,18 @@ def collect_here(*, scope: str, model_dirs: list[str] | None) -> contract.NodeFa
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import bounded, node  # noqa: PLC0415
 
     return bounded.collect(host.Host(), node.Options(scope=scope, model_dirs=model_dirs, module_version=version()))
+
+
+def no_directories(paths: Iterable[str]) -> list[str]:
+    """Those of the paths that are no directories of this machine; one that does not answer is not among them."""
+    from ansible_collections.llmgw.fleet.plugins.module_utils import apart  # noqa: PLC0415
+
+    found = []
+    for path in paths:
+        with contextlib.suppress(apart.NoResult):
+            if not apart.call(partial(os.path.isdir, path), _ANSWER_S):
+                found.append(path)
+    return found
 
 
 def capture_here(path: Path, *, scope: str, model_dirs: list[str] | None, redact: bool) -> Taken:

@@ -30,8 +30,10 @@ class Progress:
     plan: dict[str, Any] | None = None
     changed: set[tuple[str, str]] = field(default_factory=set)
     failed_steps: bool = False
+    asked: set[str] = field(default_factory=set)
+    """Hosts whose discovery was begun."""
     answered: set[str] = field(default_factory=set)
-    """Hosts whose discovery answered."""
+    """Those of them that answered."""
     errors: list[str] = field(default_factory=list)
     said: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_WORDS))
     """The last lines that Ansible printed and that belong to no host: why it did not even begin."""
@@ -49,6 +51,8 @@ class Progress:
         data = event.get("event_data") or {}
         kind = event.get("event")
         action = data.get("resolved_action") or data.get("task_action")
+        if action == _FACTS and data.get("host"):
+            self.asked.add(str(data["host"]))
         if kind in _SAID:
             self.said.extend(line for line in str(event.get("stdout") or "").splitlines() if line.strip())
         if kind == _OK:
@@ -139,12 +143,15 @@ def first_line(text: Any) -> str:
     return lines[0] if lines else "no reason given"
 
 
-def unexplained(progress: Progress, ansible_status: int) -> list[str]:
-    """What to tell of a run that failed although no host and no step said why: Ansible's own last words."""
+def unexplained(progress: Progress, ansible_status: int, *, changes: bool = True) -> list[str]:
+    """What to tell of a run that failed although no host and no step said why: Ansible's own last words.
+
+    A run that `changes` nothing leaves nothing for an apply to see.
+    """
     if ansible_status in (0, INTERRUPTED) or progress.errors or progress.failed_steps:
         return []
-    end = f"Ansible ended with status {ansible_status} before it was through. What was begun, the next apply sees."
-    return [*progress.said, end]
+    end = f"Ansible ended with status {ansible_status} before it was through."
+    return [*progress.said, f"{end} What was begun, the next apply sees." if changes else end]
 
 
 def exit_status(progress: Progress, ansible_status: int) -> int:

@@ -105,7 +105,7 @@ def _fleet(
     for host, why in sorted(captures.failed.items()):
         print(printable(f"{host}  no capture: {why}"), file=sys.stderr)
     if not captures.failed:
-        for line in unexplained(progress, status):
+        for line in unexplained(progress, status, changes=False):
             print(printable(line), file=sys.stderr)
     if status == exits.INTERRUPTED:
         return exits.INTERRUPTED, captures.document()

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from llmgw.cli.table import whole
 from llmgw.fleet.devices import devices_of
+from llmgw.fleet.unplaced import unplaced
 from llmgw.fleet.usage import Usage, by_class
 from llmgw.model.node import Node
 from llmgw.nodekit import contract
@@ -31,16 +33,29 @@ def devices_cell(facts: contract.NodeFacts | None) -> str:
 
 
 def usage_cell(node: Node) -> str:
-    """`8 x h200-141g (2 free, 1 out)` by class; where units are unknown, so is what is free."""
+    """`8 x h200-141g (2 free, 1 out)` by class, `(- free)` where units are unknown; last the cards without a class."""
     if node.devices is None:
         return "-"
-    return ", ".join(f"{one.total} x {name}{_free(one)}" for name, one in by_class([node]).items()) or "none"
+    words = [f"{whole(f'{one.total} x {name}')} {whole(_free(one))}" for name, one in by_class([node]).items()]
+    others = unplaced(node.facts) if node.facts else None
+    if others:
+        words.append(whole(f"{plural(len(others), 'card')} out"))
+    return ", ".join(words) or "none"
 
 
 def _free(usage: Usage) -> str:
-    words = [None if usage.free is None else f"{usage.free} free", f"{usage.out} out" if usage.out else None]
-    told = ", ".join(filter(None, words))
-    return f" ({told})" if told else ""
+    return f"({at_least(usage.free, usage.maybe_free)} free{f', {usage.out} out' if usage.out else ''})"
+
+
+def at_least(count: int, maybe: int) -> str:
+    """`5`; `5+` when it may be more, and `-` when nothing is known."""
+    return str(count) if not maybe else f"{count}+" if count else "-"
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """`n1, n2 and 3 more`, with at most so many named."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def memory_cell(memory: contract.Memory | None) -> str:

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,8 @@ import typer
 from llmgw.apply.events import Progress, unexplained
 from llmgw.apply.inputs import find_paths
 from llmgw.apply.runner import Run, run_playbook
-from llmgw.cli import exits, options
+from llmgw.cli import exits, options, unjudged
+from llmgw.cli.cells import plural
 from llmgw.cli.facts_parse import parse
 from llmgw.cli.facts_text import node_lines
 from llmgw.cli.nodes_text import fleet_lines
@@ -24,7 +26,7 @@ from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.inventory import read_inventory
 from llmgw.fleet.snapshot import View, build_snapshot
-from llmgw.nodekit import CaptureError, collect_here, contract, facts_in_capture
+from llmgw.nodekit import CaptureError, collect_here, contract, facts_in_capture, no_directories
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,6 +35,7 @@ app = typer.Typer(
     help="What nodes are: hardware, engines, weights, units.",
 )
 FACTS_FORMAT = 1
+_NAMED = 10
 
 
 @app.command()
@@ -48,13 +51,15 @@ def local(
 ) -> int:
     """Print what the scheduler would see on this machine, or on a captured one."""
     if capture is None:
+        for missing in no_directories(model_dir or ()):
+            print(printable(f"--model-dir {missing}: there is no such directory"), file=sys.stderr)
         name = "this machine"
         facts = collect_here(scope=options.scope(scope), model_dirs=options.words(model_dir))
     elif model_dir or scope:
         raise typer.BadParameter("a capture holds the options that it was made with: give --capture alone")
     else:
-        name = str(capture)
         facts = _captured(capture)
+        name = f"{capture}: {_of(facts)}"
     if as_json:
         print(json.dumps({"format_version": FACTS_FORMAT, **asdict(facts)}, indent=2, sort_keys=True))
     else:
@@ -69,6 +74,14 @@ def _captured(path: Path) -> contract.NodeFacts:
         raise LlmgwError("capture-broken", error.why, where=error.where, fix=error.fix) from error
 
 
+def _of(facts: contract.NodeFacts) -> str:
+    """Whose facts they are and when they were read."""
+    host = (facts.system.hostname if facts.system else None) or "a host without a name"
+    if facts.collected_at is None:
+        return host
+    return f"{host}, captured {datetime.fromtimestamp(facts.collected_at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 app.command()(parse)
 
 
@@ -79,7 +92,11 @@ def refresh(
     limit: options.Limit = None,
     gather: options.Gather = None,
 ) -> int:
-    """Read every host of the fleet again and store what it answers."""
+    """Read every host of the fleet again and store what it answers.
+
+    Hosts that do not answer are named on stderr, and keep the facts that are stored of them. The exit status is 0 as
+    long as one host answers.
+    """
     words = options.gather(gather)
     paths = find_paths(inventory, None, facts)
     progress = Progress()
@@ -89,13 +106,27 @@ def refresh(
             print(printable(line), file=sys.stderr, flush=True)
 
     status = run_playbook(Run("llmgw.fleet.discover", paths, {"llmgw_gather": words}, limit=limit), show)
-    for error in (*progress.errors, *unexplained(progress, status)):
+    for error in (*progress.errors, *unexplained(progress, status, changes=False)):
         print(printable(error), file=sys.stderr)
-    hosts = read_inventory(paths.inventory)
-    print(f"{len(progress.answered)} of {len(hosts)} hosts answered; facts are in {paths.facts}")
+    hosts = [host.name for host in read_inventory(paths.inventory)]
+    if silent := sorted(progress.asked - progress.answered):
+        print(printable(f"no answer from {_some(silent)}"), file=sys.stderr)
+    print(f"{_answers(progress, len(hosts), limit)}; facts are in {paths.facts}")
     if status == exits.INTERRUPTED:
         return exits.INTERRUPTED
     return exits.ERROR if status or (hosts and not progress.answered) else exits.OK
+
+
+def _answers(progress: Progress, hosts: int, limit: str | None) -> str:
+    if limit and not progress.asked:
+        return f"no host of the fleet matches --limit {limit}"
+    if limit:
+        return f"{len(progress.answered)} of {plural(len(progress.asked), 'host')} asked answered"
+    return f"{len(progress.answered)} of {plural(hosts, 'host')} answered"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 @app.command()
@@ -124,11 +155,11 @@ def show(
         document = {name: None if stored[name].facts is None else asdict(stored[name].facts) for name in wanted}  # type: ignore[arg-type]
         print(json.dumps({"format_version": FACTS_FORMAT, "nodes": document}, indent=2, sort_keys=True))
         return exits.OK
-    fleet = build_snapshot(hosts, stored, View(time.time()))
+    fleet = build_snapshot(hosts, stored, View(time.time()), unjudged.tell)
     if node is None:
         print(printable("\n".join(fleet_lines(fleet))))
     elif stored[node].facts is None:
-        print(printable(f"{node}: no facts stored"))
+        print(printable(f"{node}: no facts stored; `llmgw facts refresh` reads it"))
     else:
         print(printable("\n".join(node_lines(node, stored[node].facts, fleet.node(node), fleet.taken_at))))
     return exits.OK

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from llmgw.cli.cells import or_dash, plural, runs
 from llmgw.cli.table import wrapped
 from llmgw.fleet.devices import devices_of
+from llmgw.fleet.unplaced import Unplaced, unplaced
+from llmgw.fleet.usage import holders
 from llmgw.model.node import Device
 from llmgw.nodekit import contract
 
@@ -20,41 +22,57 @@ _DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 def card_lines(facts: contract.NodeFacts, devices: Sequence[Device] | None = None) -> list[str]:
     """A line for each device, and below it the card's own lines. `devices`: as the fleet's snapshot has them."""
-    holders = {uuid: unit.replica or unit.name for unit in facts.units or () for uuid in unit.devices}
+    held_by = holders(facts)
     known = devices if devices is not None else devices_of(facts) or ()
     by_uuid = {str(device.uuid): device for device in known}
     index = {gpu.uuid: gpu.index for gpu in facts.gpus or () if gpu.uuid}
-    return [line for gpu in facts.gpus or () for line in _card(gpu, by_uuid, holders, index)]
+    others = {one.display_name: one for one in unplaced(facts) or ()}
+    return [line for gpu in facts.gpus or () for line in _card(gpu, by_uuid, others, held_by, index)]
 
 
 def _card(
-    gpu: contract.Gpu, devices: Mapping[str, Device], holders: Mapping[str, str], index: Mapping[str, int]
+    gpu: contract.Gpu,
+    devices: Mapping[str, Device],
+    others: Mapping[str, Unplaced],
+    held_by: Mapping[str, str],
+    index: Mapping[str, int],
 ) -> Iterator[str]:
     device = devices.get(gpu.uuid or "")
     if device is not None:
-        yield from _device(device, holders)
-    else:
-        what = "MIG mode" if gpu.mig_mode else "cannot be placed on"
-        yield f"    {gpu.index:<8} {or_dash(gpu.device_class):<28} {what}, {gpu.uuid or or_dash(gpu.pci_address)}"
+        yield from _device(device, held_by)
+    elif gpu.mig_mode:
+        yield f"    {gpu.index:<8} {or_dash(gpu.device_class):<28} MIG mode, {gpu.uuid or or_dash(gpu.pci_address)}"
+    elif str(gpu.index) in others:
+        yield from _out(others[str(gpu.index)])
     for text in filter(None, (_meters(gpu), _wear(gpu), _place(gpu, index), _adapters(gpu), _fabric(gpu.fabric))):
         yield from wrapped(f"{_INDENT}{text}", _WIDTH, f"{_INDENT}  ")
     for instance in gpu.mig_instances:
+        name = f"{gpu.index}/mig{instance.index}"
         found = devices.get(instance.uuid or "")
         if found is not None:
-            yield from _device(found, holders)
+            yield from _device(found, held_by)
             if instance.memory_used_mib is not None:
                 yield f"{_INDENT}{instance.memory_used_mib} MiB used"
-        else:
-            name = f"{gpu.index}/mig{instance.index}"
-            yield f"    {name:<8} {or_dash(instance.device_class):<28} cannot be placed on"
+        elif name in others:
+            yield from _out(others[name])
 
 
-def _device(device: Device, holders: Mapping[str, str]) -> Iterator[str]:
+def _out(card: Unplaced) -> Iterator[str]:
+    """A card or instance that is no device: what is known of it, and why."""
+    known = card.uuid or card.pci_address or "at an unknown address"
+    yield from _stated(f"    {card.display_name:<8} {or_dash(card.device_class):<28} {known}", f"OUT: {card.why}")
+
+
+def _device(device: Device, held_by: Mapping[str, str]) -> Iterator[str]:
     out = (*device.blocked_by, *device.kept_away_by)
-    holder = holders.get(device.uuid)
+    holder = held_by.get(device.uuid)
     state = f"OUT: {out[0].message}" if out else f"held by {holder}" if holder else ""
     memory = or_dash(device.memory_total_mib)
     line = f"    {device.display_name:<8} {device.device_class:<28} {memory} MiB  {device.uuid}"
+    yield from _stated(line, state)
+
+
+def _stated(line: str, state: str) -> Iterator[str]:
     if len(line) + len(state) <= _WIDTH - 2:
         yield f"{line}  {state}".rstrip()
     else:

@@ -4,32 +4,66 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from llmgw.cli.cells import or_dash, plural, runs
+from llmgw.cli.cells import or_dash, plural, runs, some
 from llmgw.fleet.domains import is_joined, key_of
 from llmgw.fleet.fabric_selection import kind_of, unusable
-from llmgw.model.fabric import FabricPort, Verdict
+from llmgw.fleet.unknown_ports import is_unknown
+from llmgw.model.fabric import FabricPort, NvlinkDomain, Verdict
 from llmgw.model.node import Node
 from llmgw.nodekit import contract
 
+_NAMED = 8
+"""How many nodes a line names before it counts."""
+_CARD_FABRIC = "NVLink state"
+"""The kind of facts that tells which domain a card is in."""
 _NAMES = {"infiniband": "InfiniBand", "roce": "RoCE"}
 
 
-def domain_lines(facts: contract.NodeFacts, seen: Node | None = None) -> Iterator[tuple[str, str]]:
-    """Label and text: the domain that the cards are in, and IMEX."""
+def domain_lines(
+    facts: contract.NodeFacts, seen: Node | None = None, domains: Sequence[NvlinkDomain] = ()
+) -> Iterator[tuple[str, str]]:
+    """Label and text: the domain that the cards are in, its other nodes, and IMEX."""
     if seen is not None and seen.domain is not None:
         member = seen.domain
         slow = f", {member.degraded} with less than full bandwidth" if member.degraded else ""
         ready = "ready" if member.ready else f"not ready: {'; '.join(member.kept_out)}"
         yield "domain", f"{member.domain}: {member.joined} of {member.cards} cards joined{slow}, {ready}"
+        for domain in domains:
+            if domain.name == member.domain:
+                yield " ", _others(domain, seen.name)
     else:
         keys = Counter(key for gpu in facts.gpus or () if (key := key_of(gpu.fabric)) is not None)
         for (uuid, clique), count in sorted(keys.items()):
             joined = sum(key_of(gpu.fabric) == (uuid, clique) and is_joined(gpu.fabric) for gpu in facts.gpus or ())
             yield "domain", f"{uuid}.{clique}: {joined} of {plural(count, 'card')} joined"
+        if not keys:
+            yield "domain", without_domain(facts, seen.forgotten if seen else ())
     if facts.imex is not None:
         yield "imex", _imex(facts.imex)
+    elif seen is not None and seen.domain is not None:
+        yield "imex", "-"
+
+
+def without_domain(facts: contract.NodeFacts | None, forgotten: Sequence[str] = ()) -> str:
+    """What a node whose cards name no domain is in: `none`, or `-` where that is not known.
+
+    Drivers tell nothing of a fabric for cards that have none; what one told too long ago is among the `forgotten`.
+    """
+    cards = facts.gpus if facts else None
+    if cards is None or _CARD_FABRIC in forgotten:
+        return "-"
+    answered = [gpu for gpu in cards if gpu.uuid is not None]
+    known = all(gpu.fabric is None or gpu.fabric.state is not None for gpu in answered)
+    return "none" if known and (answered or not cards) else "-"
+
+
+def _others(domain: NvlinkDomain, own: str) -> str:
+    ready = [str(one.node) for one in domain.members if one.ready and one.node != own]
+    waiting = [str(one.node) for one in domain.members if not one.ready and one.node != own]
+    words = [f"with {some(ready, _NAMED)}" if ready else "", f"not ready: {some(waiting, _NAMED)}" if waiting else ""]
+    return "; ".join(filter(None, words)) or "no other node of it is known"
 
 
 def _imex(imex: contract.Imex) -> str:
@@ -51,6 +85,8 @@ def _imex(imex: contract.Imex) -> str:
 def port_lines(facts: contract.NodeFacts, seen: Node | None = None) -> Iterator[tuple[str, str]]:
     """Label and text of each InfiniBand or RoCE port."""
     judged = {(port.device, port.port): port for port in (seen.ports if seen else None) or ()}
+    if not facts.rdma_ports:
+        yield "port", "-" if facts.rdma_ports is None else "none"
     for port in facts.rdma_ports or ():
         verdict = judged.get((port.device, port.port))
         yield "port", f"{port.device}:{port.port} {_port(port)}{_verdict(verdict, port)}"
@@ -74,6 +110,8 @@ def _verdict(judged: FabricPort | None, port: contract.RdmaPort) -> str:
         reason = unusable(port)
         return f": not for engines, {reason}" if reason else ""
     why = "; ".join(judged.evidence)
+    if is_unknown(judged):
+        return f": unknown whether engines may use it, {why}"
     if judged.verdict is Verdict.EXCLUDED:
         return f": not for engines, {why}"
     rail = "" if judged.rail is None else f", rail {judged.rail}"

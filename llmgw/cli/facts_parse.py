@@ -65,6 +65,9 @@ def reading_lines(value: Mapping[str, Any]) -> Iterator[str]:
                 lines = list(reading_lines(one)) or ["-"]
                 yield f"  - {lines[0]}"
                 yield from (f"    {line}" for line in lines[1:])
+        elif isinstance(inner, list | tuple) and any(isinstance(one, list | tuple) for one in inner):
+            yield f"{name}:"
+            yield from (f"  - {_inner(one)}" for one in inner)
         else:
             yield f"{name}: {_cell(inner)}"
 
@@ -77,13 +80,13 @@ def _cell(value: Any) -> str:
     if isinstance(value, Mapping):
         return "none"
     if isinstance(value, list | tuple):
-        nested = any(isinstance(one, list | tuple) for one in value)
-        return ("; " if nested else ", ").join(_inner(one) for one in value) or "none"
+        return ", ".join(map(_cell, value)) or "none"
     return str(value)
 
 
 def _inner(value: Any) -> str:
-    return " ".join(map(_cell, value)) if isinstance(value, list | tuple) else _cell(value)
+    """A row of a list of lists. Cells may hold blanks, so that commas part them."""
+    return ", ".join(map(_cell, value)) if isinstance(value, list | tuple) else _cell(value)
 
 
 def _content(file: str) -> bytes:
@@ -110,7 +113,7 @@ def _shown(file: str) -> str:
 def _unknown(kind: str) -> str:
     near = difflib.get_close_matches(kind.lower(), [*map(str.lower, TEXT_KINDS)], n=1)
     meant = [one for one in TEXT_KINDS if one.lower() in near]
-    hint = f"; did you mean {meant[0]}?" if meant else ""
+    hint = f"; did you mean {meant[0]}?" if meant else "."
     return f"no kind {kind}{hint} There are {', '.join(TEXT_KINDS)}."
 
 

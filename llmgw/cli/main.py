@@ -53,6 +53,9 @@ class _Lazy(TyperGroup):
         return command
 
 
+_OF_THE_PARSER = "Value error, "
+"""What the library that reads enumerations puts before its sentences."""
+
 app = typer.Typer(cls=_Lazy, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
@@ -103,6 +106,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _say(error)
         return exits.ERROR
     except _UsageError as error:
+        error.message = error.message.replace(_OF_THE_PARSER, "")
         error.show(sys.stderr)
         return exits.USAGE
     except _ClickError as error:

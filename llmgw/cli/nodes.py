@@ -8,22 +8,22 @@ import os
 import shutil
 import sys
 import time
-from dataclasses import asdict
+from collections.abc import Container
 from typing import Annotated, Any
 
 import typer
 
 from llmgw.apply.inputs import find_paths
-from llmgw.cli import exits, options
+from llmgw.cli import exits, options, unjudged
 from llmgw.cli.facts_text import node_lines
-from llmgw.cli.nodes_text import Sort, fleet_lines
+from llmgw.cli.nodes_text import Sort, fleet_lines, has_problems
 from llmgw.cli.style import printable
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.document import fleet_document
 from llmgw.fleet.inventory import read_inventory
-from llmgw.fleet.snapshot import View, build_snapshot
-from llmgw.fleet.usage import by_class
+from llmgw.fleet.snapshot import View, build_snapshot, unreadable
+from llmgw.fleet.usage import Usage, by_class
 from llmgw.model.node import FleetSnapshot
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -43,28 +43,37 @@ def nodes(
     sort: Annotated[
         Sort, typer.Option("--sort", help="Order of the table; the worst, oldest or most first.")
     ] = Sort.NAME,
+    problems: Annotated[
+        bool,
+        typer.Option("--problems", help="Only nodes that are not ok, or have old facts or a finding of block or warn."),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Show the nodes: state, devices by class, memory, disk, fabrics, NVLink domain, findings.
 
-    MEM and DISK are what is free of what there is. `-` is unknown; what was read too long ago is unknown too.
+    MEM FREE and DISK FREE are free/total. `-` is unknown; what was read too long ago is unknown too.
     Uses stored facts: `llmgw facts refresh` renews them.
     """
+    if node and problems:
+        raise typer.BadParameter("name nodes or give --problems, not both")
     paths = find_paths(inventory, None, facts)
     hosts = read_inventory(paths.inventory)
     stored = {host.name: store.load(paths.facts, host.name) for host in hosts}
     for one in stored.values():
-        if one.error is not None:
-            print(printable(one.error), file=sys.stderr)
-    fleet = build_snapshot(hosts, stored, View(time.time(), declared_lost=frozenset(lost or ())))
+        error = unreadable(one)
+        if error is not None:
+            print(printable(error), file=sys.stderr)
+    fleet = build_snapshot(hosts, stored, View(time.time(), declared_lost=frozenset(lost or ())), unjudged.tell)
     wanted = list(dict.fromkeys(node or ()))
     _refuse_unknown(fleet, [*wanted, *(lost or ())])
     if as_json:
-        print(json.dumps(_document(fleet, wanted), indent=2))
+        asked = [one for one in fleet.nodes if not wanted or one.name in wanted]
+        names = {one.name for one in asked if has_problems(one) or not problems}
+        print(json.dumps(_document(fleet, names), indent=2))
     elif wanted:
         print(printable("\n\n".join(_in_full(fleet, name) for name in wanted)))
     else:
-        print(printable("\n".join(fleet_lines(fleet, sort, _width()))))
+        print(printable("\n".join(fleet_lines(fleet, sort, _width(), problems=problems))))
     return exits.OK
 
 
@@ -83,16 +92,27 @@ def _refuse_unknown(fleet: FleetSnapshot, names: list[str]) -> None:
 
 def _in_full(fleet: FleetSnapshot, name: str) -> str:
     node = fleet.node(name)
-    return "\n".join(node_lines(name, node.facts if node else None, node, fleet.taken_at))
+    return "\n".join(node_lines(name, node.facts if node else None, node, fleet.taken_at, fleet.domains))
 
 
-def _document(fleet: FleetSnapshot, wanted: list[str]) -> dict[str, Any]:
-    """The fleet as gateways get it, the numbers by class, and of nodes only those that were asked for."""
-    document = fleet_document(fleet)
-    if wanted:
-        document["nodes"] = [entry for entry in document["nodes"] if entry["name"] in wanted]
-    classes = {name: asdict(usage) for name, usage in by_class(fleet.nodes).items()}
+def _document(fleet: FleetSnapshot, names: Container[str]) -> dict[str, Any]:
+    """The fleet as gateways get it and more of each node, the numbers by class, and of nodes only the named ones."""
+    document = fleet_document(fleet, full=True)
+    document["nodes"] = [entry for entry in document["nodes"] if entry["name"] in names]
+    classes = {name: _numbers(usage) for name, usage in by_class(fleet.nodes).items()}
     return document | {"format_version": NODES_FORMAT, "classes": classes}
+
+
+def _numbers(usage: Usage) -> dict[str, int | None]:
+    """Null for what is not known of every node, and beside it what is known."""
+    return {
+        "total": usage.total,
+        "held": None if usage.maybe_held else usage.held,
+        "free": None if usage.maybe_free else usage.free,
+        "out": usage.out,
+        "held_at_least": usage.held,
+        "free_at_least": usage.free,
+    }
 
 
 def _width() -> int | None:

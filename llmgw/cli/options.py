@@ -46,8 +46,9 @@ Limit = Annotated[
     str | None,
     typer.Option("--limit", "-l", metavar="PATTERN", help="Touch only these hosts; every other one is left as it is."),
 ]
+# Text: a path would be looked at here and now, and what is looked at may hang.
 ModelDirs = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Option("--model-dir", metavar="DIR", help="Directory to look for weights in; may be given several times."),
 ]
 Scope = Annotated[
@@ -76,10 +77,12 @@ def scope(given: str | None) -> str:
 
 
 def gather(given: str | None) -> list[str]:
-    """The words of `--gather`. Raises BadParameter for one that names nothing."""
+    """The words of `--gather`. Raises BadParameter for one that names nothing, and where nothing would be read."""
     from llmgw.nodekit import parts
 
-    words = [word.strip() for word in (given or "all").split(",") if word.strip()]
+    words = [word.strip() for word in ("all" if given is None else given).split(",") if word.strip()]
+    if not words:
+        raise typer.BadParameter("it is empty: name what to read, such as volatile, or leave --gather out to read all")
     try:
         parts.chosen(words)
     except ValueError as error:
@@ -87,6 +90,6 @@ def gather(given: str | None) -> list[str]:
     return words
 
 
-def words(paths: list[Path] | None) -> list[str] | None:
+def words(paths: list[str] | None) -> list[str] | None:
     """Paths as discovery takes them."""
-    return None if paths is None else [str(path) for path in paths]
+    return None if paths is None else [str(Path(path)) for path in paths]

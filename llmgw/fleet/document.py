@@ -3,29 +3,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from llmgw.fleet.domains import is_joined, key_of
+from llmgw.fleet.unknown_ports import is_unknown
+from llmgw.fleet.unplaced import unplaced
+from llmgw.fleet.usage import holders
 from llmgw.model.fabric import DomainMember, Fabric, FabricPort, NvlinkDomain, Verdict
 from llmgw.model.node import Device, FleetSnapshot, Node
+from llmgw.nodekit import contract
 
 FLEET_FORMAT = 1
 
 
-def fleet_document(fleet: FleetSnapshot) -> dict[str, Any]:
-    """`{"format_version", "taken_at", "nodes": [...], "fabrics": [...], "domains": [...]}`; each sorted by name."""
+def fleet_document(fleet: FleetSnapshot, *, full: bool = False) -> dict[str, Any]:
+    """`{"format_version", "taken_at", "nodes": [...], "fabrics": [...], "domains": [...]}`; each sorted by name.
+
+    `full` adds what gateways do not need: what holds each device, and remedy and evidence of each finding.
+    """
     return {
         "format_version": FLEET_FORMAT,
         "taken_at": fleet.taken_at,
-        "nodes": [_node(node) for node in fleet.nodes],
+        "nodes": [_node(node, full=full) for node in fleet.nodes],
         "fabrics": [_fabric(fabric) for fabric in fleet.fabrics],
         "domains": [_domain(domain) for domain in fleet.domains],
     }
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: Node, *, full: bool) -> dict[str, Any]:
     facts = node.facts
+    held_by = holders(facts) if full and facts else None
     memory = facts.memory if facts else None
     filesystems = facts.filesystems if facts else None
     return {
@@ -37,26 +46,55 @@ def _node(node: Node) -> dict[str, Any]:
         "drained": node.drained,
         "memory_total_bytes": memory.total_bytes if memory else None,
         "memory_available_bytes": memory.available_bytes if memory else None,
-        "devices": None if node.devices is None else [_device(device, node) for device in node.devices],
+        "devices": None if node.devices is None else [_device(device, node, held_by) for device in node.devices],
+        "unplaceable": None if facts is None else _unplaceable(facts),
         "filesystems": None if filesystems is None else [asdict(one) for one in filesystems],
         "ports": None if node.ports is None else [_port(port) for port in node.ports if _usable(port)],
+        "ports_unknown": None if node.ports is None else sum(map(is_unknown, node.ports)),
         "domain": None if node.domain is None else _member(node.domain),
         "units": None if facts is None or facts.units is None else [_unit(unit) for unit in facts.units],
         "facts_age_s": node.facts_age_s,
-        "findings": [{"code": one.code, "severity": one.severity, "message": one.message} for one in node.findings],
+        "oldest_age_s": node.oldest_age_s,
+        "stale": node.stale,
+        "unreachable_since": node.unreachable_since,
+        "findings": [_finding(one, full=full) for one in node.findings],
     }
 
 
-def _device(device: Device, node: Node) -> dict[str, Any]:
-    return {
+def _device(device: Device, node: Node, held_by: Mapping[str, str] | None) -> dict[str, Any]:
+    told = {
         "name": device.display_name,
         "class": device.device_class,
         "uuid": device.uuid,
         "memory_total_mib": device.memory_total_mib,
         "memory_used_mib": _used(device, node),
         "blocked_by": [finding.code for finding in device.blocked_by],
+        "kept_away_by": [finding.code for finding in device.kept_away_by],
         "joined": None if key_of(device.fabric) is None else is_joined(device.fabric),
     }
+    return told if held_by is None else {**told, "held_by": held_by.get(device.uuid)}
+
+
+def _unplaceable(facts: contract.NodeFacts) -> list[dict[str, Any]] | None:
+    found = unplaced(facts)
+    if found is None:
+        return None
+    return [
+        {
+            "name": one.display_name,
+            "class": one.device_class,
+            "uuid": one.uuid,
+            "pci_address": one.pci_address,
+            "blocked_by": [finding.code for finding in one.reasons],
+            "why": one.why,
+        }
+        for one in found
+    ]
+
+
+def _finding(one: contract.Finding, *, full: bool) -> dict[str, Any]:
+    told = {"code": one.code, "severity": one.severity, "message": one.message, "subject": one.subject}
+    return {**told, "remedy": one.remedy, "evidence": list(one.evidence)} if full else told
 
 
 def _used(device: Device, node: Node) -> int | None:

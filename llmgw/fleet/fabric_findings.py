@@ -23,8 +23,11 @@ def findings_of(
 ) -> dict[str, tuple[contract.Finding, ...]]:
     """Node to its findings about ports and fabrics; only nodes that have some."""
     found: dict[str, list[contract.Finding]] = {}
+    empty = {fabric.name: fabric.notes for fabric in judged.fabrics if not fabric.members}
     for node, ports in judged.ports.items():
-        own = [*_contradicted(ports), *_missing(ports, declared.get(node, ())), *_undeclared(ports)]
+        own = [*_contradicted(ports), *_apart(ports, judged.apart.get(node, {}))]
+        own += [*_missing(ports, declared.get(node, ())), *_undeclared(ports)]
+        own += _unmatched(ports, declared.get(node, ()), empty)
         found.setdefault(node, []).extend(own)
     for fabric in judged.fabrics:
         for node, finding in _uneven(fabric):
@@ -42,6 +45,35 @@ def _contradicted(ports: Iterable[FabricPort]) -> Iterator[contract.Finding]:
                 remedy=_RECABLE,
                 subject=port.name,
                 evidence=port.evidence[1:],
+            )
+
+
+def _apart(ports: Iterable[FabricPort], clauses: Mapping[str, str]) -> Iterator[contract.Finding]:
+    for port in ports:
+        if port.name in clauses:
+            yield contract.Finding(
+                "fabric-other-manager",
+                "warn",
+                f"{port.name} is declared {port.fabric}: {clauses[port.name]}",
+                remedy="If the subnet manager moved, run `llmgw facts refresh`; else the port is cabled to another "
+                f"fabric: compare the cabling with {VARIABLE}.",
+                subject=port.name,
+            )
+
+
+def _unmatched(
+    ports: Sequence[FabricPort], declarations: Iterable[Declaration], empty: Mapping[str, Sequence[str]]
+) -> Iterator[contract.Finding]:
+    """Declared fabrics that no port of any node is in, at nodes with a port that might have been meant."""
+    loose = {port.kind for port in ports if port.verdict is Verdict.UNDECLARED}
+    for one in declarations:
+        if one.name in empty and one.kind in loose:
+            yield contract.Finding(
+                "fabric-unmatched",
+                "warn",
+                f"{one.name} is {', '.join(empty[one.name])}",
+                remedy=f"Compare {VARIABLE} with what the ports of this node say: `llmgw nodes NODE` shows them.",
+                subject=one.name,
             )
 
 
@@ -101,7 +133,7 @@ def _undeclared(ports: Iterable[FabricPort]) -> Iterator[contract.Finding]:
 
 def _uneven(fabric: Fabric) -> Iterator[tuple[str, contract.Finding]]:
     """Nodes with fewer ports than most: a replica over several nodes takes as many ports of each."""
-    if not fabric.declared:
+    if not fabric.declared or not fabric.members:
         return
     count = {
         member.node: sum(port.verdict is not Verdict.CONTRADICTED for port in member.ports) for member in fabric.members

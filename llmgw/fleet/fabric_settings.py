@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from llmgw.errors import LlmgwError, LlmgwErrors
 from llmgw.fleet.fabric_addresses import DEFAULT_PREFIX, guid, pci_address, subnet_prefix
-from llmgw.fleet.hosts import Host
+from llmgw.fleet.hosts import TEMPLATE_FIX, Host, holds_template
 
 VARIABLE = "llmgw_fabrics"
 INFINIBAND, ROCE = "infiniband", "roce"
@@ -57,13 +57,14 @@ class _Mistake:
     where: str
     what: str
     fix: str = _FIX
+    code: str = "inventory-value"
 
 
 def read_declarations(hosts: Iterable[Host]) -> dict[str, tuple[Declaration, ...]]:
     """Host name to its declared fabrics, sorted by name; a host without the variable declares none.
 
-    Raises LlmgwError `inventory-value`, or LlmgwErrors with all of them when there are several. Ansible gives every
-    host its own copy of a group's variable: a mistake is told once, for the first host that has it.
+    Raises LlmgwError `inventory-value` or `inventory-template`, or LlmgwErrors with all of them when there are several.
+    Ansible gives every host its own copy of a group's variable: a mistake is told once, for the first host that has it.
     """
     read: dict[str, tuple[tuple[Declaration, ...], tuple[_Mistake, ...]]] = {}
     holders: dict[str, list[str]] = {}
@@ -87,7 +88,7 @@ def read_declarations(hosts: Iterable[Host]) -> dict[str, tuple[Declaration, ...
 def _error(mistake: _Mistake, hosts: list[str]) -> LlmgwError:
     others = f" (and of {len(hosts) - 1} more hosts)" if len(hosts) > 1 else ""
     where = f": {mistake.where}" if mistake.where else ""
-    return LlmgwError("inventory-value", f"{VARIABLE} of {hosts[0]}{others}{where} {mistake.what}", fix=mistake.fix)
+    return LlmgwError(mistake.code, f"{VARIABLE} of {hosts[0]}{others}{where} {mistake.what}", fix=mistake.fix)
 
 
 def _disagreements(found: Mapping[str, tuple[Declaration, ...]]) -> Iterator[LlmgwError]:
@@ -115,6 +116,9 @@ def _shown(value: Any) -> str:
 
 
 def _read(value: Any) -> tuple[tuple[Declaration, ...], tuple[_Mistake, ...]]:
+    if holds_template(value):
+        what = "is a template, and only a playbook run can resolve it"
+        return (), (_Mistake("", what, TEMPLATE_FIX, "inventory-template"),)
     if not isinstance(value, dict):
         return (), (_Mistake("", f"is not a mapping of fabric names: {value!r}"),)
     mistakes: list[_Mistake] = []

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llmgw.fleet.fabric_cuts import contradictions, join_by_prefix
+from llmgw.fleet.fabric_doubts import doubtful, other_managers, unmatched
 from llmgw.fleet.fabric_evidence import PortEvidence, Subnets, evidence_of, why_joined
 from llmgw.fleet.fabric_selection import chosen, kind_of, unusable
 from llmgw.fleet.fabric_settings import INDEPENDENT, INFINIBAND, JOINED, ROCE, Declaration
+from llmgw.fleet.unknown_ports import is_unknown
 from llmgw.model.fabric import Fabric, FabricMember, FabricPort, Verdict
 from llmgw.model.ids import NodeName
 from llmgw.nodekit import contract
@@ -28,6 +30,8 @@ class Judged:
 
     ports: dict[str, tuple[FabricPort, ...]]
     fabrics: tuple[Fabric, ...]
+    apart: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Node to port to a clause, for unverified ports that have another subnet manager than others of their fabric."""
 
 
 @dataclass(slots=True)
@@ -79,6 +83,7 @@ class _Judgement:
         self._component = {index: subnets.component(index) for index in range(len(self._ports))}
         self._verdict: dict[int, tuple[Verdict, str | None, tuple[str, ...]]] = {}
         self._rail: dict[int, int] = {}
+        self._apart: dict[int, str] = {}
         self._groups: dict[str, _Group] = {}
 
     def _read(self, node: str, ports: Iterable[contract.RdmaPort]) -> None:
@@ -114,7 +119,10 @@ class _Judgement:
                 )
             )
         ports = {node: tuple(sorted(found, key=_by_name)) for node, found in self._judged.items()}
-        return Judged(ports, self._fabrics(ports))
+        apart: dict[str, dict[str, str]] = {}
+        for index, clause in self._apart.items():
+            apart.setdefault(self._ports[index].node, {})[_port_name(self._ports[index])] = clause
+        return Judged(ports, self._fabrics(ports), apart)
 
     def _choose(self) -> None:
         """Which declared fabric each port is in; what the declaration itself says against it is told at once."""
@@ -175,10 +183,13 @@ class _Judgement:
             first = sorted(group.sides, key=lambda side: group.sides[side][0])
             proved = [side for side in first if len({self._ports[index].node for index in group.sides[side]}) > 1]
             self._rail |= {index: rail for rail, side in enumerate(proved) for index in group.sides[side]}
+        told = other_managers(self._ports, group.sides) if declaration.rails == JOINED else {}
         for side, members in group.sides.items():
             for index in members:
                 proof = self._proof(group, side, index)
                 verdict = Verdict.UNVERIFIED if proof is None else Verdict.CONFIRMED
+                if proof is None and index in told:
+                    self._apart[index] = told[index]
                 sentence = proof or self._doubt(group, side, index)
                 self._verdict[index] = (verdict, declaration.name, (sentence,))
 
@@ -205,6 +216,8 @@ class _Judgement:
         others = group.sound - 1 - mates
         if not mates and not others:
             return f"declared; no other port of {declaration.name} is there to compare it with"
+        if index in self._apart:
+            return f"declared; {self._apart[index]}, and nothing proves that these are one subnet"
         if not mates:
             return f"declared; nothing proves that it is in one subnet with another port of {declaration.name}"
         some = f"{mates} port{'s' if mates > 1 else ''} of {declaration.name}"
@@ -241,12 +254,18 @@ class _Judgement:
         managers: dict[tuple[str, str, int], frozenset[str]] = {
             (port.node, port.device, port.port): port.sm_guids for port in self._ports
         }
-        by_fabric: dict[str, dict[str, list[FabricPort]]] = {}
+        by_fabric: dict[str, dict[str, list[FabricPort]]] = {
+            one.name: {} for declarations in self._declared.values() for one in declarations
+        }
         for node, found in ports.items():
             for port in found:
                 if port.fabric is not None:
                     by_fabric.setdefault(port.fabric, {}).setdefault(node, []).append(port)
-        return tuple(self._fabric(name, members, managers) for name, members in sorted(by_fabric.items()))
+        told = [node for node, found in ports.items() if not any(map(is_unknown, found))]
+        return tuple(
+            self._fabric(name, members, managers) if members else self._empty(name, told)
+            for name, members in sorted(by_fabric.items())
+        )
 
     def _fabric(
         self,
@@ -279,12 +298,23 @@ class _Judgement:
     def _notes(self, group: _Group | None) -> tuple[str, ...]:
         if group is None or group.main is None or group.main not in group.sides:
             return ()
+        main = group.sides[group.main]
+        rest = [index for side, members in group.sides.items() if side != group.main for index in members]
+        doubts = doubtful(self._ports, rest, self._apart) if len(main) > 1 and group.declaration.rails == JOINED else ()
         same = [one for one in self._groups.values() if one is not group and one.main == group.main]
-        return tuple(
-            f"{one.declaration.name} is the same subnet: {self._ports[group.sides[group.main][0]].name} is "
-            f"{why_joined(self._ports[group.sides[group.main][0]], self._ports[one.sides[group.main][0]])}"
+        return doubts + tuple(
+            f"{one.declaration.name} is the same subnet: {self._ports[main[0]].name} is "
+            f"{why_joined(self._ports[main[0]], self._ports[one.sides[group.main][0]])}"
             for one in sorted(same, key=lambda one: one.declaration.name)
             if group.main in one.sides
+        )
+
+    def _empty(self, name: str, told: Sequence[str]) -> Fabric:
+        """A declared fabric that no port is in; `told` are the nodes of whose ports everything is known."""
+        one = next(one for declarations in self._declared.values() for one in declarations if one.name == name)
+        notes = unmatched(name, self._declared, told)
+        return Fabric(
+            name, one.kind, declared=True, rails=one.rails, verdict=Verdict.UNVERIFIED, members=(), notes=notes
         )
 
 
@@ -315,6 +345,10 @@ def _port(
         pci_address=port.pci_address,
         rail=rail,
     )
+
+
+def _port_name(port: PortEvidence) -> str:
+    return f"{port.device}:{port.port}"
 
 
 def _by_name(port: FabricPort | contract.RdmaPort) -> tuple[int, str, int]:

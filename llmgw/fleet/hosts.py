@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ from llmgw.nodekit import contract
 
 NODE_GROUP = "fleet"
 GATEWAY_GROUP = "gateway"
+TEMPLATE_MARKS = ("{{", "{%")
+TEMPLATE_FIX = "write its value plainly, wherever it is: in the inventory, group_vars or host_vars"
 VARIABLES = (
     "ansible_host",
     "llmgw_address",
@@ -51,6 +54,12 @@ class Stored:
     unreachable_reason: str | None = None
     unreachable_last: float | None = None
     """When it was last tried in vain: how long it is known to be away, whatever time has passed since."""
+
+
+def holds_template(value: Any) -> bool:
+    """Whether a variable's value, or anything in it, is a template that only a playbook run can resolve."""
+    text = json.dumps(value, default=str)
+    return any(mark in text for mark in TEMPLATE_MARKS)
 
 
 def relevant(variables: Mapping[str, Any]) -> dict[str, Any]:

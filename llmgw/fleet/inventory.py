@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from llmgw.errors import LlmgwError
-from llmgw.fleet.hosts import GATEWAY_GROUP, NODE_GROUP, Host, relevant
+from llmgw.fleet.hosts import GATEWAY_GROUP, NODE_GROUP, TEMPLATE_FIX, Host, holds_template, relevant
 
 _TIMEOUT_S = 60
+JUDGED_LATER = ("llmgw_fabrics",)
+"""Variables that the fleet can be shown without: who needs them refuses a template in them (`fabric_settings`)."""
 
 
 def read_inventory(path: Path) -> tuple[Host, ...]:
     """The hosts of the groups `fleet` and `gateway`, sorted by name.
 
     Raises LlmgwError `inventory-missing`, `inventory-broken` (with what Ansible said) or `inventory-template` for a
-    variable
-    that only a playbook run can resolve.
+    variable that only a playbook run can resolve.
     """
     if not path.exists():
         raise LlmgwError(
@@ -39,7 +40,7 @@ def read_inventory(path: Path) -> tuple[Host, ...]:
     hosts = []
     for name in sorted(nodes | gateways):
         variables = relevant(every_variable.get(name, {}))
-        _refuse_templates(name, variables, path)
+        _refuse_templates(name, variables)
         hosts.append(Host(name, name in nodes, name in gateways, variables))
     return tuple(hosts)
 
@@ -74,12 +75,8 @@ def _members(document: Mapping[str, Any], group: str) -> set[str]:
     return found
 
 
-def _refuse_templates(host: str, variables: Mapping[str, Any], path: Path) -> None:
+def _refuse_templates(host: str, variables: Mapping[str, Any]) -> None:
     for name, value in variables.items():
-        if any(mark in json.dumps(value) for mark in ("{{", "{%")):
-            raise LlmgwError(
-                "inventory-template",
-                f"{name} of {host} is a template, and only a playbook run can resolve it",
-                where=str(path),
-                fix=f"write the value of {name} plainly",
-            )
+        if name not in JUDGED_LATER and holds_template(value):
+            why = f"{name} of {host} is a template, and only a playbook run can resolve it"
+            raise LlmgwError("inventory-template", why, fix=TEMPLATE_FIX)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,9 @@ from llmgw.nodekit import contract
 
 STALE_AFTER_S = 3600.0
 _DEAD_STATES = ("failed",)
+_VOLATILE = ("gpus", "memory", "rdma", "storage", "imex")
+"""Parts whose age is that of a node's facts: what they say is true for an hour at most."""
+_NOISE = re.compile(r"mux_client_\w+: [^\r\n]*(?:\r?\n|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +33,40 @@ class View:
     declared_lost: frozenset[str] = field(default_factory=frozenset)
 
 
-def build_snapshot(hosts: Iterable[Host], stored: Mapping[str, Stored], view: View) -> FleetSnapshot:
+def build_snapshot(
+    hosts: Iterable[Host],
+    stored: Mapping[str, Stored],
+    view: View,
+    unjudged: Callable[[LlmgwError], None] | None = None,
+) -> FleetSnapshot:
     """The fleet at `view.now`, with facts that are too old for it unknown (D18).
 
-    Raises LlmgwError `inventory-value` when a host variable makes no sense.
+    Raises LlmgwError `inventory-value` when a host variable makes no sense. What is wrong with `llmgw_fabrics` goes to
+    `unjudged` where that is given: fabrics and the places of ports are then unknown.
     """
     hosts = tuple(hosts)
-    declared = read_declarations(host for host in hosts if host.node)
+    declared: Mapping[str, tuple[Declaration, ...]] | None = None
+    try:
+        declared = read_declarations(host for host in hosts if host.node)
+    except LlmgwError as error:
+        if unjudged is None:
+            raise
+        unjudged(error)
     gateways = tuple(_gateway(host, stored.get(host.name, Stored()), view) for host in hosts if host.gateway)
     nodes = (_node(host, stored.get(host.name, Stored()), view, gateways) for host in hosts if host.node)
     return _joined(FleetSnapshot(tuple(sorted(nodes, key=lambda node: node.name)), gateways, view.now), declared)
 
 
-def _joined(fleet: FleetSnapshot, declared: Mapping[str, tuple[Declaration, ...]]) -> FleetSnapshot:
+def _joined(fleet: FleetSnapshot, declared: Mapping[str, tuple[Declaration, ...]] | None) -> FleetSnapshot:
     """The fleet with what joins its nodes. A lost node is in no fabric: others may have got its addresses."""
     there = [node for node in fleet.nodes if node.state is not NodeState.LOST and node.facts is not None]
-    judged = fabrics.judge({node.name: node.facts.rdma_ports for node in there if node.facts}, declared)
+    ports: dict[str, tuple[contract.RdmaPort, ...] | None] = {
+        node.name: node.facts.rdma_ports for node in there if node.facts
+    }
+    judged = fabrics.Judged({}, ()) if declared is None else fabrics.judge(ports, declared)
     linked = domains.find(domains.Candidate(node.name, node.address, node.facts) for node in there if node.facts)
     member = {one.node: one for domain in linked.domains for one in domain.members}
-    of_fabrics = fabric_findings.findings_of(judged, declared)
+    of_fabrics = fabric_findings.findings_of(judged, declared or {})
     nodes = tuple(
         replace(
             node,
@@ -64,6 +83,9 @@ def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost
     known = stored.facts
     facts = None if known is None else aging.aged(known, view.now)
     age = None if known is None or known.collected_at is None else max(0.0, view.now - known.collected_at)
+    oldest = None if known is None else _oldest(known, view.now)
+    forgotten = () if known is None else aging.forgotten(known, view.now)
+    stale = (oldest or 0.0) > STALE_AFTER_S or aging.SUBNETS in forgotten
     return Node(
         name=NodeName(host.name),
         address=_text(host, "llmgw_address", _text(host, "ansible_host", host.name)),
@@ -73,9 +95,16 @@ def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost
         drained=_flag(host, "llmgw_drained") or bool(facts and facts.drained),
         facts=facts,
         facts_age_s=age,
+        oldest_age_s=oldest,
+        forgotten=forgotten,
+        stale=stale,
+        unreachable_since=stored.unreachable_since,
+        unreachable_last=stored.unreachable_last,
         devices=None if facts is None else devices_of(facts, aging.old_findings(facts, view.now)),
         devices_old=facts is not None and (aging.age_of(facts, "gpus", view.now) or 0.0) > aging.FINDINGS_LIMIT_S,
-        findings=(facts.findings if facts else ()) + _own_findings(host, stored, age, view.now),
+        findings=(facts.findings if facts else ())
+        + _own_findings(host, stored)
+        + (_stale(age, oldest, forgotten) if stale else ()),
         settings=_settings(host),
     )
 
@@ -110,33 +139,57 @@ def _gateway(host: Host, stored: Stored, view: View) -> GatewayHost:
     return GatewayHost(NodeName(host.name), state, facts.bundle if facts else None, facts)
 
 
-def _own_findings(host: Host, stored: Stored, age: float | None, now: float) -> tuple[contract.Finding, ...]:
+def unreadable(stored: Stored) -> LlmgwError | None:
+    """What is wrong with the newest facts of a host, and what is believed until they are read again; None: nothing."""
+    error = stored.error
+    if error is None or stored.facts is not None:
+        return error
+    fix = (
+        "run `llmgw facts refresh`: it reads the node again; none are stored that are older, so nothing is known of it"
+    )
+    return LlmgwError(error.code, error.why, where=error.where, fix=fix)
+
+
+def _own_findings(host: Host, stored: Stored) -> tuple[contract.Finding, ...]:
     found = []
-    if stored.error is not None:
+    error = unreadable(stored)
+    if error is not None:
         found.append(
-            contract.Finding(
-                "facts-unreadable",
-                "warn",
-                f"{stored.error.where}: {stored.error.why}",
-                remedy=stored.error.fix,
-                subject=None,
-            )
+            contract.Finding("facts-unreadable", "warn", f"{error.where}: {error.why}", remedy=error.fix, subject=None)
         )
     if stored.unreachable_since is not None:
         found.append(
             contract.Finding(
                 "node-unreachable",
                 "warn",
-                f"{host.name} does not answer: {stored.unreachable_reason}",
+                f"{host.name} does not answer: {_said(stored.unreachable_reason or 'no reason given')}",
                 remedy="what runs there is left alone; if it is gone for good, set llmgw_lost: true for the host",
             )
         )
-    forgotten = aging.forgotten(stored.facts, now) if stored.facts else ()
-    if (age is not None and age > STALE_AFTER_S) or aging.SUBNETS in forgotten:
-        what = "some facts are old" if age is None or age <= STALE_AFTER_S else f"the facts are {age / 3600:.0f} h old"
-        what += f": unknown now are {', '.join(forgotten)}" if forgotten else ""
-        found.append(contract.Finding("facts-stale", "info", what, remedy="run `llmgw facts refresh`"))
     return tuple(found)
+
+
+def _said(reason: str) -> str:
+    """What ssh said of the host, without what its multiplexing said of its own socket."""
+    rest = " ".join(_NOISE.sub(" ", reason).split())
+    return " ".join(reason.split()) if not rest or rest.endswith(":") else rest
+
+
+def _oldest(facts: contract.NodeFacts, now: float) -> float | None:
+    """Seconds since the oldest of the parts was read that every refresh of what changes reads."""
+    ages = [aging.age_of(facts, part, now) for part in _VOLATILE]
+    return max((age for age in ages if age is not None), default=None)
+
+
+def _stale(age: float | None, oldest: float | None, forgotten: tuple[str, ...]) -> tuple[contract.Finding, ...]:
+    if age is not None and age > STALE_AFTER_S:
+        what = f"the facts are {age / 3600:.0f} h old"
+    elif oldest is not None and oldest > STALE_AFTER_S:
+        what = f"some facts are {oldest / 3600:.0f} h old"
+    else:
+        what = "some facts are old"
+    what += f": unknown now are {', '.join(forgotten)}" if forgotten else ""
+    return (contract.Finding("facts-stale", "info", what, remedy="run `llmgw facts refresh`"),)
 
 
 def _labels(host: Host) -> dict[str, str]:

@@ -29,9 +29,12 @@ def load(directory: Path, host: str) -> Stored:
         return Stored(_read(newest), None, *away)
     except LlmgwError as error:
         try:
-            return Stored(_read(directory / "previous" / newest.name), error, *away)
+            earlier = _read(directory / "previous" / newest.name)
         except LlmgwError:
-            return Stored(None, error, *away)
+            earlier = None
+        if earlier is None:
+            error.fix = _NOTHING_ELSE
+        return Stored(earlier, error, *away)
 
 
 def save(directory: Path, host: str, facts: contract.NodeFacts) -> None:
@@ -139,4 +142,7 @@ def _file_name(host: str) -> str:
     return f"%2E{name[1:]}" if name.startswith(".") else name
 
 
+_NOTHING_ELSE = (
+    "run `llmgw facts refresh`: it reads the node again; none are stored that are older, so nothing is known of it"
+)
 _FIX = "run `llmgw facts refresh`: it reads the node again; until then the last good facts are used"

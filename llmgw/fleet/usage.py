@@ -8,25 +8,32 @@ from dataclasses import dataclass
 
 from llmgw.model.ids import DeviceClass
 from llmgw.model.node import Device, Node, NodeState
+from llmgw.nodekit import contract
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A count of devices. `held` and `free` are None when some node's units are not known."""
+    """A count of devices. `held` and `free` are what is known: there may be more where a node's units are unknown."""
 
     total: int = 0
-    held: int | None = 0
-    free: int | None = 0
+    held: int = 0
+    free: int = 0
     """Nothing holds them, and something new may come there."""
     out: int = 0
-    """Nothing holds them and nothing new may come: broken, foreign memory, or the node takes nothing."""
+    """Nothing is known to hold them and nothing new may come: broken, foreign memory, or the node takes nothing."""
+    maybe_held: int = 0
+    """Devices of nodes whose units are unknown: something may hold them."""
+    maybe_free: int = 0
+    """Those of them that something new may come to if nothing does."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.total + other.total,
-            None if self.held is None or other.held is None else self.held + other.held,
-            None if self.free is None or other.free is None else self.free + other.free,
+            self.held + other.held,
+            self.free + other.free,
             self.out + other.out,
+            self.maybe_held + other.maybe_held,
+            self.maybe_free + other.maybe_free,
         )
 
 
@@ -45,12 +52,23 @@ def by_class(nodes: Iterable[Node]) -> dict[DeviceClass, Usage]:
     return dict(sorted(found.items()))
 
 
+def holders(facts: contract.NodeFacts) -> dict[str, str]:
+    """UUID of a device to the replica that holds it, or to the unit when that is of no replica."""
+    return {uuid: unit.replica or unit.name for unit in facts.units or () for uuid in unit.devices}
+
+
+def is_blind(node: Node) -> bool:
+    """Whether a node has devices of which nobody knows what holds them."""
+    return bool(node.devices) and _held(node) is None
+
+
 def _one(node: Node, device: Device, held: frozenset[str] | None) -> Usage:
     if held is not None and device.uuid in held:
-        return Usage(1, 1, 0, 0)
+        return Usage(1, held=1)
+    unknown = int(held is None)
     if device.blocked_by or device.kept_away_by or not _open(node):
-        return Usage(1, None if held is None else 0, 0, 1)
-    return Usage(1, None, None, 0) if held is None else Usage(1, 0, 1, 0)
+        return Usage(1, out=1, maybe_held=unknown)
+    return Usage(1, free=1 - unknown, maybe_held=unknown, maybe_free=unknown)
 
 
 def _held(node: Node) -> frozenset[str] | None:

@@ -76,6 +76,17 @@ class Node:
     drained: bool = False
     facts: contract.NodeFacts | None = None
     facts_age_s: float | None = None
+    """Since anything was read of it, if only a part."""
+    oldest_age_s: float | None = None
+    """Since the oldest was read of the parts whose facts are true for a time only, subnets apart (D18)."""
+    forgotten: tuple[str, ...] = ()
+    """The kinds of facts that it reported and that are too old to be believed (D18)."""
+    stale: bool = False
+    """Some of its facts are so old that a finding says so."""
+    unreachable_since: float | None = None
+    """When it was first tried in vain since it last answered; Unix seconds. None: it answered."""
+    unreachable_last: float | None = None
+    """When it was last tried in vain; Unix seconds."""
     devices: tuple[Device, ...] | None = None
     """None when the cards are unknown; an empty tuple when the node has none."""
     devices_old: bool = False

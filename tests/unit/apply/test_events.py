@@ -108,6 +108,16 @@ def test_a_host_that_does_not_answer_is_named_with_the_first_line_of_why() -> No
     assert exit_status(progress, 0) == 4
 
 
+def test_hosts_that_were_asked_are_known_whether_they_answered_or_not() -> None:
+    progress = Progress()
+    for kind, host in (("runner_on_ok", "n1"), ("runner_on_failed", "n2"), ("runner_on_unreachable", "n3")):
+        progress.feed(event(kind, "llmgw.fleet.node_facts", {"msg": "no"}, host))
+    progress.feed(event("runner_on_start", "llmgw.fleet.node_facts", {}, "n4"))
+    progress.feed(event("runner_on_ok", "llmgw.fleet.store_facts", {}, "n5"))
+    assert progress.asked == {"n1", "n2", "n3", "n4"}
+    assert progress.answered == {"n1"}
+
+
 def test_discovery_that_fails_on_a_host_is_told_and_stops_nothing() -> None:
     progress = Progress()
     assert progress.feed(failed("llmgw.fleet.node_facts", {"msg": "no python"}, ignore_errors=True)) == [
@@ -210,7 +220,8 @@ def test_a_run_that_no_host_explains_is_explained_by_what_ansible_said_last() ->
     lines = unexplained(progress, 1)
     assert lines[-2:-1] == ["[ERROR]: no password"]
     assert len(lines) < 20
-    assert "status 1" in lines[-1]
+    assert lines[-1] == "Ansible ended with status 1 before it was through. What was begun, the next apply sees."
+    assert unexplained(progress, 1, changes=False)[-1] == "Ansible ended with status 1 before it was through."
     assert unexplained(progress, 0) == unexplained(progress, 130) == []
     assert unexplained(Progress(errors=["why"]), 2) == unexplained(Progress(failed_steps=True), 2) == []
 

@@ -47,7 +47,11 @@ def test_this_machine_is_captured_without_a_fleet_and_gives_its_facts_again(
         assert replayed[same] == live[same]
     assert replayed["system"]["boot_id"] == live["system"]["boot_id"]
     shown = llmgw("facts", "local", "--capture", found[1])
-    assert shown.out.startswith(f"{found[1]}\n  system    ")
+    hostname = Path("/proc/sys/kernel/hostname").read_text(encoding="ascii").strip()
+    head, _, rest = shown.out.partition("\n")
+    when = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} UTC"
+    assert re.fullmatch(rf"{re.escape(found[1])}: {re.escape(hostname)}, captured {when}", head)
+    assert rest.startswith("  system    ")
 
 
 def test_a_redacted_capture_of_this_machine_tells_another_boot(llmgw: Call, tmp_path: Path) -> None:
@@ -116,9 +120,20 @@ def test_what_is_no_capture_is_told_without_a_traceback(llmgw: Call, tmp_path: P
     assert called.status == 1
     assert called.err == (
         f"{tmp_path}: this is no capture: there is no capture.json in it [capture-broken]\n"
-        "    fix: Name the .tar.gz that llmgw capture wrote, or the directory that was unpacked from it.\n"
+        "    fix: name the .tar.gz that llmgw capture wrote, or the directory that was unpacked from it\n"
     )
     assert llmgw("facts", "local", "--capture", tmp_path / "none").status == 1
+
+
+def test_a_directory_of_several_captures_names_them(llmgw: Call, tmp_path: Path) -> None:
+    for number in range(7):
+        (tmp_path / f"n{number}.tar.gz").write_bytes(b"")
+    called = llmgw("facts", "local", "--capture", tmp_path)
+    assert called.status == 1
+    assert called.err == (
+        f"{tmp_path}: this directory is no capture, but holds 7: n0.tar.gz, n1.tar.gz, n2.tar.gz, n3.tar.gz, n4.tar.gz "
+        f"and 2 more [capture-broken]\n    fix: name one of them: {tmp_path}/n0.tar.gz\n"
+    )
 
 
 def test_a_capture_is_looked_at_with_the_options_it_was_made_with(llmgw: Call, tmp_path: Path) -> None:

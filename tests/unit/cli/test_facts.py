@@ -4,9 +4,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from llmgw.cli import facts as facts_command
 from llmgw.cli.facts_text import devices_cell, disk_cell, memory_cell, node_lines
 from llmgw.cli.nodes_text import fleet_lines
 from llmgw.fleet.facts import parse_facts
@@ -55,7 +57,9 @@ def test_unreadable_facts_are_told_on_stderr(directory: FleetDirectory, llmgw: C
     assert called.status == 0
     assert called.out.splitlines()[1].split()[:3] == ["n1", "unseen", "-"]
     assert "n1.json: the facts are not whole JSON" in called.err
-    assert llmgw("facts", "show", "n1", "-i", directory.path).out == "n1: no facts stored\n"
+    assert llmgw("facts", "show", "n1", "-i", directory.path).out == (
+        "n1: no facts stored; `llmgw facts refresh` reads it\n"
+    )
 
 
 def test_a_node_that_nobody_has_is_an_error_that_names_the_others(directory: FleetDirectory, llmgw: Call) -> None:
@@ -74,6 +78,59 @@ def test_this_machine_can_be_looked_at_without_any_fleet(llmgw: Call) -> None:
     assert (known.memory.total_bytes or 0) > 0
     shown = "\n".join(node_lines("this machine", known))
     assert "  memory    " in shown
+
+
+def test_a_directory_for_weights_that_is_not_there_is_told_and_costs_nothing(llmgw: Call, tmp_path: Path) -> None:
+    called = llmgw("facts", "local", "--scope", "user", "--model-dir", tmp_path, "--model-dir", tmp_path / "nope")
+    assert called.status == 0
+    assert called.err == f"--model-dir {tmp_path}/nope: there is no such directory\n"
+    assert called.out.startswith("this machine\n")
+
+
+@pytest.mark.parametrize("words", ["!all", "", " , ", "gpus,!gpus"])
+def test_a_refresh_that_would_read_nothing_is_wrong_usage(directory: FleetDirectory, llmgw: Call, words: str) -> None:
+    called = llmgw("facts", "refresh", "-i", directory.path, "--gather", words)
+    assert (called.status, called.out) == (64, "")
+    assert "to read" in called.err
+
+
+@pytest.fixture
+def refreshed(directory: FleetDirectory, llmgw: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Called]:
+    """Calls a refresh in which these hosts are asked, and of them those with `True` answer."""
+
+    def call(ansible: int, hosts: dict[str, bool], *arguments: str) -> Called:
+        def run(_run: object, on_event: Callable[[dict[str, object]], None]) -> int:
+            for host, answers in hosts.items():
+                kind = "runner_on_ok" if answers else "runner_on_unreachable"
+                data = {"host": host, "resolved_action": "llmgw.fleet.node_facts", "res": {"msg": "no route"}}
+                on_event({"event": kind, "event_data": data})
+            return ansible
+
+        monkeypatch.setattr(facts_command, "run_playbook", run)
+        return llmgw("facts", "refresh", "-i", directory.path, *arguments)
+
+    return call
+
+
+def test_a_refresh_counts_the_hosts_and_names_those_that_do_not_answer(
+    directory: FleetDirectory, refreshed: Callable[..., Called]
+) -> None:
+    called = refreshed(0, {"gw": True, "n1": False, "n2": True})
+    assert (called.status, called.out) == (0, f"2 of 3 hosts answered; facts are in {directory.facts}\n")
+    assert called.err == "n1  does not answer: no route\nno answer from n1\n"
+    assert refreshed(0, {"gw": False, "n1": False, "n2": False}).status == 1, "nobody answered"
+
+
+def test_a_refresh_of_some_hosts_counts_those_that_were_asked(
+    directory: FleetDirectory, refreshed: Callable[..., Called]
+) -> None:
+    called = refreshed(0, {"n1": True, "n2": True}, "--limit", "n*")
+    assert (called.status, called.err) == (0, "")
+    assert called.out == f"2 of 2 hosts asked answered; facts are in {directory.facts}\n"
+    nobody = refreshed(1, {}, "--limit", "nope")
+    assert nobody.status == 1
+    assert nobody.out == f"no host of the fleet matches --limit nope; facts are in {directory.facts}\n"
+    assert "apply" not in nobody.err
 
 
 @pytest.mark.parametrize(
@@ -130,6 +187,25 @@ def test_everything_a_scheduler_asks_is_in_the_full_view() -> None:
         "block     ecc: 2 errors -> replace the card",
     ):
         assert part in shown
+
+
+def test_a_part_that_was_not_read_is_told_once() -> None:
+    failed = contract.Finding("probe-failed", "warn", "the probe 'imex' failed", "Mend it.", part="imex")
+    probes = tuple(contract.Probe(name, 0.1, ok=False, detail="no route") for name in ("imex", "rdma"))
+    shown = "\n".join(node_lines("n1", replace(facts("n1"), probes=probes, findings=(failed,))))
+    assert "not read  rdma: no route" in shown
+    assert "probe-failed: the probe 'imex' failed -> Mend it." in shown
+    assert "imex: no route" not in shown
+
+
+def test_a_driver_that_nobody_read_is_not_told_to_be_read_by_anything() -> None:
+    unread = replace(facts("n1"), driver=contract.GpuDriver(fallback_reason="no libnvidia-ml"))
+    assert "  driver    -, CUDA -, NVML was not to be had: no libnvidia-ml" in node_lines("n1", unread)
+    read = replace(facts("n1"), driver=contract.GpuDriver("nvidia-smi", "no libnvidia-ml", "580.1", "13.0"))
+    assert (
+        "  driver    580.1, CUDA 13.0, read by nvidia-smi because NVML was not to be had: no libnvidia-ml"
+        in node_lines("n1", read)
+    )
 
 
 def test_a_table_tells_state_and_the_age_of_the_facts() -> None:

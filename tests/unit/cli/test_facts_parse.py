@@ -42,7 +42,7 @@ def test_every_kind_is_shown_to_people(llmgw: Call, tmp_path: Path, kind: str) -
     called = llmgw("facts", "parse", kind, saved(tmp_path, SEEDS[kind][0]))
     assert (called.status, called.err) == (0, "")
     lines = called.out.splitlines()
-    assert all(":" in line for line in lines)
+    assert all(":" in line or line.lstrip().startswith("- ") for line in lines)
     assert "{" not in called.out
 
 
@@ -69,7 +69,9 @@ def test_a_reading_is_indented_and_the_unknown_is_a_dash() -> None:
         "ok: yes",
         "off: no",
         "zero: 0",
-        "pairs: 0 1 NV18; 0 2 SYS",
+        "pairs:",
+        "  - 0, 1, NV18",
+        "  - 0, 2, SYS",
         "legend:",
         "  NIC0: mlx5_0",
         "  inner:",
@@ -115,11 +117,11 @@ def test_a_text_may_come_as_editors_and_other_systems_save_it(llmgw: Call, tmp_p
 def test_an_unknown_kind_is_wrong_usage_that_names_the_kinds_and_the_nearest(llmgw: Call, tmp_path: Path) -> None:
     called = llmgw("facts", "parse", "topo", saved(tmp_path, ""))
     assert (called.status, called.out) == (64, "")
-    assert "no kind topo; did you mean topo-m?" in called.err
+    assert "no kind topo; did you mean topo-m? There are nvidia-smi-xml, " in called.err
     for kind in TEXT_KINDS:
         assert kind in called.err
     assert "did you mean smi-L?" in llmgw("facts", "parse", "SMI-l", "x").err
-    assert "did you mean" not in llmgw("facts", "parse", "zzzzzz", "x").err
+    assert "no kind zzzzzz. There are nvidia-smi-xml, " in llmgw("facts", "parse", "zzzzzz", "x").err
     assert llmgw("facts", "parse").status == 64
     assert llmgw("facts", "parse", "topo-m").status == 64
 

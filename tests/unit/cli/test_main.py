@@ -138,3 +138,11 @@ def test_output_that_nobody_takes_is_an_error_in_a_sentence() -> None:
     assert done.returncode != 0
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_word_that_an_option_does_not_know_is_told_without_words_of_the_parser(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main.run(["nodes", "--sort", "foo"]) == 64
+    said = capsys.readouterr().err
+    assert "Invalid value for '--sort': 'foo' is not one of 'name', 'free'" in said

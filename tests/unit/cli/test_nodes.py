@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,132 +8,14 @@ from typing import Any
 import pytest
 
 from llmgw.cli.facts_text import node_lines
-from llmgw.cli.nodes_text import Sort, domain_cell, fabrics_cell, fleet_lines
+from llmgw.cli.nodes_text import Sort, domain_cell, fabrics_cell, fleet_lines, has_problems
 from llmgw.fleet.fabrics import judge
-from llmgw.fleet.hosts import Host, Stored
-from llmgw.fleet.snapshot import View, build_snapshot
-from llmgw.model.node import FleetSnapshot, Node
+from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.nodekit import contract
 from tests.support import golden
-from tests.support.fabric_fleets import OTHER_UUID, by_pci, declared, ib, imex, linked, roce, tray
-from tests.support.fleet_directory import HOSTS, Called, FleetDirectory
+from tests.support.fabric_fleets import OTHER_UUID, by_pci, declared, ib, linked, roce, tray
 from tests.support.fleets import facts, fleet, node, with_facts
-
-Call = Callable[..., Called]
-GB = 10**9
-NOW = 50_000.0
-SM: dict[str, Any] = {"sm_guids": ("0x506b4b0300ca0001",)}
-SHARED = contract.Filesystem(
-    "/mnt/models", "filer:/models", "nfs4", total_bytes=9000 * GB, free_bytes=7000 * GB, shared=True
-)
-LOCAL = contract.Filesystem("/", type="ext4", total_bytes=100 * GB, free_bytes=40 * GB, shared=False)
-UNIT = contract.ObservedUnit("llmgw-chat.0.0.service", "chat/0", devices=("GPU-a1-0",), active_state="active")
-BAD = contract.Finding(
-    "ecc-uncorrected", "block", "card 1 had 2 uncorrected memory errors", "Reset the card.", "GPU-a1-1", ("seen twice",)
-)
-HOT = contract.Finding("throttled", "warn", "card 0 is slowed down")
-
-
-def whole_fleet() -> FleetSnapshot:
-    """Cards that are held and bad, MIG, two trays of which one is not joined, a fabric with a wrong port, a CPU host,
-    and hosts that were never seen or do not answer.
-    """
-    instance = contract.MigInstance("MIG-1", 3, device_class="a100-80g-mig-3g.40gb", memory_total_mib=40192)
-    split = contract.Gpu(0, "GPU-m", device_class="a100-80g", mig_mode=True, mig_instances=(instance,))
-    trays = {
-        f"t{number}": replace(
-            facts(f"t{number}"),
-            **tray(linked(), linked(state="In Progress") if number == 2 else linked(), imex=imex("t1", "t2")),
-            collected_at=NOW - 40,
-        )
-        for number in (1, 2)
-    }
-    known = {
-        "a1": replace(
-            facts("a1", gpus=4),
-            units=(UNIT,),
-            findings=(HOT, BAD),
-            memory=contract.Memory(2000 * GB, 1500 * GB),
-            filesystems=(LOCAL, SHARED),
-            rdma_ports=(ib(1, **SM), ib(2, 1, **SM), ib(3, 2, switch_management=True)),
-        ),
-        "a2": replace(facts("a2"), gpus=(split,), filesystems=(SHARED,), rdma_ports=(ib(4, **SM), ib(5, 1, lid=2))),
-        "c1": replace(facts("c1"), memory=None, rdma_ports=()),
-        "away": facts("away", gpus=1),
-        **trays,
-    }
-    hosts = [
-        Host(name, node=True, gateway=False, variables={"llmgw_fabrics": {"ib-a": by_pci(2)}})
-        for name in (*known, "new")
-    ]
-    hosts[2] = replace(hosts[2], variables={"llmgw_cordoned": True})
-    stored = {name: Stored(replace(one, collected_at=NOW - 30)) for name, one in known.items()}
-    stored["away"] = replace(
-        stored["away"], unreachable_since=NOW - 9, unreachable_last=NOW, unreachable_reason="silent"
-    )
-    return build_snapshot(hosts, stored, View(NOW))
-
-
-def full_node() -> Node:
-    """A node that reports everything that there is to report."""
-    card = contract.Gpu(
-        0,
-        "GPU-a1-0",
-        device_class="h200-141g",
-        memory_total_mib=143771,
-        memory_used_mib=70000,
-        utilization_percent=60,
-        temperature_c=55,
-        power_draw_w=300.4,
-        power_limit_w=700.0,
-        throttle_reasons=("sw_thermal_slowdown",),
-        ecc=contract.Ecc(uncorrected_aggregate=1),
-        remap=contract.Remap(corrected_rows=2),
-        numa_node=1,
-        cpu_affinity="48-95",
-        nvlink_peers=(contract.NvlinkPeer("GPU-a1-1", 18), contract.NvlinkPeer("GPU-a1-2", 18)),
-        nic_paths=(
-            contract.NicPath("mlx5_1", "SYS"),
-            contract.NicPath("mlx5_0", "PIX"),
-            contract.NicPath("mlx5_2", "PIX"),
-        ),
-        fabric=linked(),
-    )
-    others = tuple(replace(one, fabric=linked()) for one in facts("a1", gpus=3).gpus or ())[1:]
-    known = replace(
-        facts("full"),
-        collected_at=NOW - 30,
-        gpus=(card, *others),
-        driver=contract.GpuDriver("nvidia-smi", "pynvml is not installed", "570.1", "12.8"),
-        units=(UNIT,),
-        findings=(HOT, BAD),
-        filesystems=(LOCAL, replace(SHARED, answers=False)),
-        weights=(
-            contract.Weights(
-                "org/m",
-                "/srv/m",
-                revision="0123456789abcdef",
-                complete=False,
-                missing=("b.safetensors",),
-                missing_count=3,
-            ),
-        ),
-        rdma_ports=(ib(1, numa_node=1, **SM), ib(3, 2, switch_management=True)),
-        imex=imex("full", "a2"),
-        foreign_engines=(contract.ForeignEngine(99, "ollama"),),
-        probes=(
-            contract.Probe("weights", 1.0, ok=True, at=NOW - 7230),
-            contract.Probe("xids", 1.0, ok=False, detail="PermissionError: /dev/kmsg"),
-        ),
-    )
-    host = Host(
-        "full",
-        node=True,
-        gateway=False,
-        variables={"llmgw_fabrics": {"ib-a": by_pci(1)}, "llmgw_labels": {"rack": "7"}},
-    )
-    (one,) = build_snapshot([host], {"full": Stored(known)}, View(NOW)).nodes
-    return one
+from tests.support.seen_fleets import GB, LOST, NOW, SM, full_node, usual_fleet, whole_fleet
 
 
 def rows(fleet: FleetSnapshot, **more: Any) -> dict[str, str]:
@@ -145,10 +25,11 @@ def rows(fleet: FleetSnapshot, **more: Any) -> dict[str, str]:
 def test_the_fleet_and_a_node_look_as_they_did(*, update_golden: bool) -> None:
     """What the table, its narrow form and the page of a node show, is in `nodes/`; review it when it changes."""
     snapshot = whole_fleet()
+    nodes = (*snapshot.nodes, full_node())
     produced = {
         "table.txt": fleet_lines(snapshot),
         "table-100-columns.txt": fleet_lines(snapshot, width=100),
-        **{f"node-{one.name}.txt": node_lines(one.name, one.facts, one, NOW) for one in (*snapshot.nodes, full_node())},
+        **{f"node-{one.name}.txt": node_lines(one.name, one.facts, one, NOW, snapshot.domains) for one in nodes},
     }
     golden.compare(
         Path(__file__).parent / "nodes",
@@ -157,15 +38,48 @@ def test_the_fleet_and_a_node_look_as_they_did(*, update_golden: bool) -> None:
     )
 
 
-def test_a_fleet_without_cards_fabrics_or_shares_is_only_its_table() -> None:
-    assert len(fleet_lines(fleet(node("n1"), node("n2")))) == 3
+def test_a_fleet_without_cards_fabrics_or_shares_is_only_its_table_and_a_count() -> None:
+    assert fleet_lines(fleet(node("n1"), node("n2")))[3:] == ["", "2 nodes: 2 ok"]
 
 
-@pytest.mark.parametrize("width", [100, 120, 200])
+def test_a_fleet_without_nodes_says_where_nodes_come_from() -> None:
+    assert fleet_lines(fleet()) == ["there are no nodes: the inventory has no host in its group fleet"]
+
+
+def test_nodes_are_counted_by_state_and_by_what_is_odd_about_them() -> None:
+    lines = fleet_lines(whole_fleet())
+    assert "7 nodes: 5 ok, 1 unreachable, 1 unseen; 1 cordoned, 1 with blocking findings" in lines
+    assert "  nothing is known of unseen nodes: `llmgw facts refresh` reads them" in lines
+    assert not [line for line in fleet_lines(fleet(node("n1"))) if "refresh" in line]
+
+
+def test_only_nodes_with_problems_have_rows_where_that_is_asked_for() -> None:
+    lines = fleet_lines(whole_fleet(), problems=True)
+    assert [line.split()[0] for line in lines[1:6]] == ["a1", "a2", "away", "new", "t2"]
+    assert lines[6:9:2] == ["", "7 nodes: 5 ok, 1 unreachable, 1 unseen; 1 cordoned, 1 with blocking findings"]
+    assert lines[7] == "5 of 7 nodes with problems"
+    assert fleet_lines(fleet(node("n1")), problems=True) == ["0 of 1 node with problems", "1 node: 1 ok"]
+
+
+def test_old_facts_are_a_problem_and_a_finding_of_info_is_none() -> None:
+    odd = contract.Finding("nvml-fallback", "info", "read otherwise")
+    told = replace(node("n1"), findings=(odd,))
+    assert [has_problems(one) for one in (told, replace(told, stale=True))] == [False, True]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_the_table_fits_the_terminal_and_nothing_is_cut(width: int) -> None:
     whole, narrow = fleet_lines(whole_fleet()), fleet_lines(whole_fleet(), width=width)
-    assert max(map(len, narrow)) <= max(width, 115)
+    assert max(map(len, narrow)) <= max(width, 92)
     assert sorted(" ".join(narrow).split()) == sorted(" ".join(whole).split())
+
+
+def test_a_usual_fleet_fits_eighty_columns_and_its_devices_are_in_one_piece() -> None:
+    for width in (80, 100):
+        lines = fleet_lines(usual_fleet(), width=width)
+        assert max(map(len, lines)) <= width
+        assert "8 x h100-80g" in lines[1 if width == 100 else 2]
+        assert any("(8 free)" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +106,51 @@ def test_a_machine_whose_cards_share_its_memory_says_so() -> None:
 def test_units_that_are_unknown_make_what_is_free_unknown() -> None:
     blind = with_facts(node("n1"), replace(facts("n1", gpus=2), units=None))
     lines = fleet_lines(fleet(blind))
-    assert "  2 x h200-141g  " in lines[1]
-    assert lines[-1].split() == ["h200-141g", "2", "-", "-", "0"]
+    assert "  2 x h200-141g (- free)  " in lines[1]
+    assert lines[-2].split() == ["h200-141g", "2", "-", "-", "0"]
+
+
+def test_one_node_with_unknown_units_is_named_and_costs_no_number_of_the_others() -> None:
+    blind = with_facts(node("n1"), replace(facts("n1", gpus=2), units=None))
+    lines = fleet_lines(fleet(blind, node("n2", gpus=8)))
+    assert lines[-2].split() == ["h200-141g", "10", "8+", "-", "0"]
+    assert lines[-1] == "  free and held leave out n1: which units run there is unknown"
+
+
+def test_a_lost_card_is_in_its_nodes_row_and_in_what_the_totals_leave_out() -> None:
+    known = replace(facts("n1", gpus=7), gpus=(*(facts("n1", gpus=7).gpus or ()), LOST))
+    lines = fleet_lines(fleet(with_facts(node("n1"), known), *(node(f"u{at}", gpus=0) for at in range(2))))
+    assert "  7 x h200-141g (7 free), 1 card out  " in lines[1]
+    assert lines[-1] == "  not counted: 1 card that nothing can be placed on (n1)"
+    only = with_facts(node("n1"), replace(known, gpus=(LOST,)))
+    assert rows(fleet(only))["n1"].split()[2:5] == ["1", "card", "out"]
+
+
+def test_nodes_whose_cards_are_unknown_are_counted_and_named_while_they_are_few() -> None:
+    nodes = [with_facts(node(f"n{at}"), replace(facts(f"n{at}"), gpus=None)) for at in range(7)]
+    told = "  not counted: the cards of 7 nodes, which are unknown (n0, n1, n2, n3, n4 and 2 more)"
+    assert fleet_lines(fleet(*nodes))[-1] == told
+
+
+def test_old_facts_and_the_time_since_a_node_was_lost_from_sight_are_in_its_state() -> None:
+    old = replace(node("n1"), stale=True, facts_age_s=5.0, oldest_age_s=4 * 86400.0)
+    away = replace(node("n2"), state=NodeState.UNREACHABLE, unreachable_since=280.0, stale=True)
+    found = rows(fleet(old, away))
+    assert found["n1"].split()[1] == "ok,stale"
+    assert found["n1"].endswith("  4d"), "the oldest part counts, whatever was read since"
+    assert "  unreachable 12m  " in found["n2"]
+    page = node_lines("n2", away.facts, replace(away, unreachable_last=970.0), 1000.0)
+    assert page[1].startswith("  state     unreachable for 12m, last tried 30s ago: it does not answer")
+
+
+def test_ports_whose_state_is_unknown_are_no_ports_that_are_not_there() -> None:
+    blind = ib(1, active=None, state=None)
+    found = judge({"n1": (blind, ib(2, 1, active=None, state=None), ib(3, 2, active=False))}, {})
+    assert fabrics_cell(found.ports["n1"]) == "infiniband 2x400 unknown"
+    one = replace(with_facts(node("n1"), replace(facts("n1"), rdma_ports=(blind,))), ports=found.ports["n1"])
+    assert "unknown whether engines may use it, its state" in " ".join(
+        " ".join(node_lines("n1", one.facts, one)).split()
+    )
 
 
 def test_ports_are_counted_by_fabric_verdict_and_rate() -> None:
@@ -220,7 +177,7 @@ def test_ports_are_counted_by_fabric_verdict_and_rate() -> None:
     ("cards", "shown"),
     [
         ((linked("00000000-0000-0000-0000-000000000000", 0),), "none"),
-        ((None,), "-"),
+        ((None,), "none"),
         ((contract.GpuFabric(),), "-"),
         ((linked(), linked(OTHER_UUID)), "! broken"),
         ((), "none"),
@@ -230,129 +187,7 @@ def test_a_node_in_no_domain_is_told_from_one_of_which_nothing_is_known(cards: A
     assert domain_cell(with_facts(node("n1"), replace(facts("n1"), **tray(*cards)))) == shown
 
 
-def test_a_page_is_no_wider_than_a_hundred_columns_and_has_the_worst_first() -> None:
-    one = full_node()
-    lines = node_lines("full", one.facts, one, NOW)
-    assert max(map(len, lines)) <= 100
-    worst = [line.split()[0] for line in lines if line.startswith(("  block", "  warn", "  info"))]
-    assert worst == ["block", "warn"]
-
-
-def test_a_machine_alone_shows_what_it_knows_of_its_ports_and_its_domain() -> None:
-    known = replace(
-        facts("n1"), **tray(linked(), linked(state="In Progress")), rdma_ports=(ib(1), ib(2, 1, virtual_function=True))
-    )
-    shown = "\n".join(node_lines("this machine", known))
-    assert "5f2c01aa-7d1e-4b77-9c55-0e61a2d4f003.2: 1 of 2 cards joined" in shown
-    assert "port      mlx5_0:1 InfiniBand, active, 400 Gb/s, LID 1, 0000:10:00.0\n" in shown
-    assert "mlx5_1:1 InfiniBand, active, 400 Gb/s, LID 2, 0000:11:00.0: not for engines, it is a" in shown
-
-
-def test_a_node_of_which_nothing_is_known_says_so() -> None:
-    snapshot = whole_fleet()
-    new, away = snapshot.node("new"), snapshot.node("away")
-    assert new is not None
-    assert away is not None
-    assert node_lines("new", None, new, NOW) == [
-        "new",
-        "  state     unseen: nothing is known of it; `llmgw facts refresh` looks",
-        "  address   new",
-        "  facts     none stored",
-    ]
-    assert node_lines("away", away.facts, away, NOW)[1].startswith("  state     unreachable: it does not answer")
-
-
-def test_a_card_that_somebody_else_uses_is_out() -> None:
-    taken = contract.Finding("foreign-memory", "block", "a stranger is on it", subject="GPU-n1-0")
-    shown = node_lines("n1", replace(facts("n1", gpus=2), findings=(taken,)))
-    assert [line.partition("GPU-n1-")[2] for line in shown if "GPU-n1-" in line] == [
-        "0  OUT: a stranger is on it",
-        "1",
-    ]
-
-
-def test_a_long_card_line_of_mig_and_lost_cards_is_still_a_card() -> None:
-    instance = contract.MigInstance(
-        "MIG-1", 3, device_class="a100-80g-mig-3g.40gb", memory_total_mib=40192, memory_used_mib=9
-    )
-    nameless = contract.MigInstance(None, 4)
-    cards = (
-        contract.Gpu(
-            0, "GPU-m", device_class="a100-80g", mig_mode=True, mig_instances=(instance, nameless), temperature_c=40
-        ),
-        contract.Gpu(1, None, pci_address="0000:9a:00.0"),
-    )
-    shown = "\n".join(node_lines("n1", replace(facts("n1"), gpus=cards)))
-    for part in (
-        "    0        a100-80g                     MIG mode, GPU-m\n             40 C\n",
-        "    0/mig3   a100-80g-mig-3g.40gb         40192 MiB  MIG-1\n             9 MiB used\n",
-        "    0/mig4   -                            cannot be placed on\n",
-        "    1        -                            cannot be placed on, 0000:9a:00.0",
-    ):
-        assert part in shown, part
-
-
-def test_the_command_shows_the_table_and_each_node_that_is_named(directory: FleetDirectory, llmgw: Call) -> None:
-    directory.store("n1", facts("n1", gpus=2))
-    directory.hosts(HOSTS.replace("n2: {", "n2: {llmgw_drained: true, "))
-    called = llmgw("nodes", "-i", directory.path)
-    assert (called.status, called.err) == (0, "")
-    head, first, second, *_ = called.out.splitlines()
-    assert head.split() == ["NODE", "STATE", "DEVICES", "MEM", "DISK", "FABRICS", "DOMAIN", "FINDINGS", "AGE"]
-    assert first.startswith("n1    ok          2 x h200-141g (2 free)")
-    assert second.startswith("n2    ok,drained  none")
-    full = llmgw("nodes", "n2", "n1", "n2", "-i", directory.path)
-    assert [block.splitlines()[0] for block in full.out.split("\n\n")] == ["n2", "n1"]
-
-
-def test_the_command_counts_nodes_as_lost_that_are_declared_so(directory: FleetDirectory, llmgw: Call) -> None:
-    assert "n2    lost" in llmgw("nodes", "--lost", "n2", "-i", directory.path).out
-
-
-def test_json_has_the_fleet_and_the_numbers_by_class(directory: FleetDirectory, llmgw: Call) -> None:
-    directory.store("n1", facts("n1", gpus=2))
-    document = json.loads(llmgw("nodes", "--json", "-i", directory.path).out)
-    assert document["format_version"] == 1
-    assert [one["name"] for one in document["nodes"]] == ["n1", "n2"]
-    assert document["classes"] == {"h200-141g": {"total": 2, "held": 0, "free": 2, "out": 0}}
-    assert (document["fabrics"], document["domains"]) == ([], [])
-    some = json.loads(llmgw("nodes", "n2", "--json", "-i", directory.path).out)
-    assert [one["name"] for one in some["nodes"]] == ["n2"]
-
-
-def test_a_node_that_the_inventory_lacks_is_an_error_that_names_some_that_it_has(
-    directory: FleetDirectory, llmgw: Call
-) -> None:
-    for called in (llmgw("nodes", "n9", "-i", directory.path), llmgw("nodes", "--lost", "n9", "-i", directory.path)):
-        assert (called.status, called.out) == (1, "")
-        assert called.err == "llmgw: the inventory has no node n9 [unknown-host]\n    fix: it has n1, n2\n"
-
-
-def test_a_fabric_that_makes_no_sense_ends_the_command_with_every_mistake(
-    directory: FleetDirectory, llmgw: Call
-) -> None:
-    wrong = "llmgw_fabrics: {ib-a: {kind: ib}, ib-b: {kind: roce}}, "
-    directory.hosts(HOSTS.replace("n1: {", "n1: {" + wrong))
-    called = llmgw("nodes", "-i", directory.path)
-    assert called.status == 1
-    assert called.err.count("[inventory-value]") == 2
-    assert "llmgw_fabrics of n1: ib-a.kind is 'ib'" in called.err
-
-
-def test_unreadable_facts_are_told_on_stderr_and_the_table_is_shown(directory: FleetDirectory, llmgw: Call) -> None:
-    (directory.facts / "n1.json").write_text("{")
-    called = llmgw("nodes", "-i", directory.path)
-    assert called.status == 0
-    assert "n1.json: the facts are not whole JSON" in called.err
-    assert called.out.splitlines()[1].split()[:2] == ["n1", "unseen"]
-
-
-def test_the_width_of_the_terminal_counts_only_where_there_is_one(
-    directory: FleetDirectory, llmgw: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    many = tuple(contract.Gpu(n, f"GPU-{n}", device_class=f"class-{n}-80g") for n in range(9))
-    directory.store("n1", replace(facts("n1"), gpus=many))
-    monkeypatch.delenv("COLUMNS", raising=False)
-    assert len(llmgw("nodes", "-i", directory.path).out.splitlines()[1]) > 200
-    monkeypatch.setenv("COLUMNS", "100")
-    assert max(map(len, llmgw("nodes", "-i", directory.path).out.splitlines())) <= 100
+def test_what_a_driver_told_of_nvlink_too_long_ago_is_unknown() -> None:
+    one = with_facts(node("n1"), replace(facts("n1"), **tray(None)))
+    assert domain_cell(replace(one, forgotten=("NVLink state",))) == "-"
+    assert domain_cell(with_facts(one, replace(facts("n1"), gpus=(LOST,)))) == "-"

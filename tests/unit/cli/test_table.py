@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmgw.cli.table import lines_of, wrapped
+from llmgw.cli.table import lines_of, whole, wrapped
 
 ROWS = [
     ("NODE", "DEVICES", "AGE"),
@@ -42,12 +42,21 @@ def test_nothing_is_cut_and_lines_fit_where_their_words_allow_it(width: int) -> 
 
 
 def test_columns_that_cannot_be_broken_keep_their_width() -> None:
-    assert lines_of(ROWS, 10) == lines_of(ROWS)
+    assert [line.split() for line in lines_of(ROWS, 10)] == [line.split() for line in lines_of(ROWS)]
     assert [line.split()[-1] for line in lines_of(ROWS, 10, breakable=(1,)) if "n" in line[:2]] == ["30s", "-"]
 
 
+def test_what_is_whole_is_broken_only_after_all_else_and_after_columns_moved_together() -> None:
+    rows = [("NODE", "DEVICES", "DISK"), ("n1", f"{whole('8 x h200-141g')} {whole('(2 free)')}", "40 GB")]
+    assert lines_of(rows)[1] == "n1    8 x h200-141g (2 free)  40 GB"
+    assert lines_of(rows, 26, breakable=(1, 2))[1:] == ["n1    8 x h200-141g  40 GB", "      (2 free)"]
+    assert lines_of(rows, 24, breakable=(1, 2))[1:] == ["n1   8 x h200-141g 40 GB", "     (2 free)"]
+    assert lines_of(rows, 17, breakable=(1, 2))[1:] == ["n1   8 x       40", "     h200-141g GB", "     (2 free)"]
+    assert wrapped(f"devices {whole('8 x l40s')}", 10) == ["devices", "8 x l40s"]
+
+
 def test_a_cell_may_be_empty_and_a_word_longer_than_its_column() -> None:
-    assert lines_of([("A", "B"), ("", "x" * 20)], 5, breakable=(0, 1)) == ["A  B", f"   {'x' * 20}"]
+    assert lines_of([("A", "B"), ("", "x" * 20)], 5, breakable=(0, 1)) == ["A B", f"  {'x' * 20}"]
 
 
 def test_text_is_wrapped_with_an_indent_and_words_stay_whole() -> None:

@@ -130,7 +130,7 @@ def test_a_broken_driver_is_one_finding_and_not_two() -> None:
     found = cards.read_cards(machine(failed("init", 18), tool=MISMATCH), 40)
     assert found.gpus is None
     assert codes(found) == [("driver-library-mismatch", "warn")]
-    assert found.driver == GpuDriver("nvidia-smi", "NVML says: Driver/library version mismatch")
+    assert found.driver == GpuDriver(None, "NVML says: Driver/library version mismatch")
 
 
 def test_a_driver_that_answers_nothing_is_not_blamed_on_a_missing_library() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from ansible_collections.llmgw.fleet.plugins.module_utils import contract
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_build, nvidia_smi
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
 from tests.support import smi_machines, smi_texts
@@ -108,7 +109,9 @@ def test_a_refusal_leaves_the_cards_unknown_and_says_why(result: Result, code: s
     assert (finding.code, finding.subject) == (code, None)
     assert finding.remedy
     said = result.stdout + result.stderr
-    assert finding.evidence[0] == f"exit status {result.rc}"
+    ended = "killed because it did not end in time" if result.timed_out else f"exit status {result.rc}"
+    assert finding.evidence[0] == ended
+    assert cards.driver == contract.GpuDriver(), "who told nothing of the driver has not read it"
     assert [quote in " ".join(said.split()) for quote in finding.evidence[1:]] == ([True] if said else [])
 
 

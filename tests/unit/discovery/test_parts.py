@@ -32,6 +32,12 @@ def test_a_word_that_names_nothing_is_refused_with_the_words_there_are() -> None
         parts.chosen(["all", "!disks"])
 
 
+@pytest.mark.parametrize("words", [["!all"], ["gpus", "!gpus"], ["hardware", "!hardware"]])
+def test_words_that_leave_nothing_to_read_are_refused(words: list[str]) -> None:
+    with pytest.raises(ValueError, match=f"'{','.join(words)}' leaves no part of the facts to read"):
+        parts.chosen(words)
+
+
 @pytest.mark.parametrize(
     ("key", "known", "hardware"),
     [("boot 580", "boot 580", False), ("boot 580", "boot 570", True), ("boot 580", None, True), (None, None, True)],

@@ -269,3 +269,9 @@ def test_gids_are_found_behind_gaps_and_their_number_is_bounded() -> None:
 def test_the_facts_of_ten_ports_are_small() -> None:
     found = [asdict(port) for port in ports(rdma_hosts.hgx_h100()).values()]
     assert len(json.dumps(found)) < 14_000
+
+
+def test_a_rate_of_zero_is_unknown() -> None:
+    silent = rdma_hosts.adapter("mlx5_0", "0000:18:00.0", rdma_hosts.infiniband_port(0, rate="0 Gb/sec"))
+    ports, _findings = rdma.read_ports(rdma_hosts.machine(silent), 10)
+    assert [port.rate_gbps for port in ports or ()] == [None]

@@ -34,11 +34,16 @@ def test_everything_unknown_is_null_and_nothing_is_zero() -> None:
         "memory_total_bytes": None,
         "memory_available_bytes": None,
         "devices": None,
+        "unplaceable": None,
         "filesystems": None,
         "ports": None,
+        "ports_unknown": None,
         "domain": None,
         "units": None,
         "facts_age_s": None,
+        "oldest_age_s": None,
+        "stale": False,
+        "unreachable_since": None,
         "findings": [],
     }
 
@@ -60,6 +65,49 @@ def test_devices_are_counted_as_they_can_be_placed_on_with_their_own_memory() ->
         ("1/mig1", "h200-141g-mig-1g.18gb", 7),
     ]
     assert [device["blocked_by"] for device in entry["devices"]] == [[], ["ecc"], []]
+
+
+def test_every_card_is_there_with_what_keeps_it_out() -> None:
+    taken = contract.Finding("foreign-memory", "block", "a stranger", "Stop it.", "GPU-2", ("process 9",))
+    lost = contract.Gpu(3, None, pci_address="0000:15:00.0")
+    known = replace(facts("n1"), gpus=(*CARDS, lost), findings=(taken,))
+    one = replace(with_facts(node("n1"), known), findings=known.findings)
+    (entry,) = fleet_document(fleet(one))["nodes"]
+    assert [device["kept_away_by"] for device in entry["devices"]] == [[], ["foreign-memory"], []]
+    assert entry["unplaceable"] == [
+        {
+            "name": "3",
+            "class": None,
+            "uuid": None,
+            "pci_address": "0000:15:00.0",
+            "blocked_by": [],
+            "why": "it has no UUID",
+        }
+    ]
+    assert entry["findings"] == [
+        {"code": "foreign-memory", "severity": "block", "message": "a stranger", "subject": "GPU-2"}
+    ]
+
+
+def test_the_full_document_has_holders_remedies_and_evidence_which_gateways_do_not_need() -> None:
+    unit = contract.ObservedUnit("llmgw-chat.0.0.service", "chat/0", devices=("GPU-0",))
+    worn = contract.Finding("ecc", "block", "worn", "Reset it.", "GPU-2", ("seen twice",))
+    known = replace(facts("n1"), gpus=CARDS, findings=(worn,), units=(unit,))
+    one = replace(with_facts(node("n1"), known), findings=known.findings)
+    (plain,) = fleet_document(fleet(one))["nodes"]
+    (whole,) = fleet_document(fleet(one), full=True)["nodes"]
+    assert [device["held_by"] for device in whole["devices"]] == ["chat/0", None, None]
+    assert (whole["findings"][0]["remedy"], whole["findings"][0]["evidence"]) == ("Reset it.", ["seen twice"])
+    assert "held_by" not in plain["devices"][0]
+    assert "remedy" not in plain["findings"][0]
+
+
+def test_ports_whose_state_is_unknown_are_counted() -> None:
+    ports = (ib(1, active=None, state=None), ib(2, 1, active=False), ib(3, 2))
+    host = Host("n1", node=True, gateway=False)
+    snapshot = build_snapshot([host], {"n1": Stored(replace(facts("n1"), rdma_ports=ports))}, View(1000.0))
+    (entry,) = fleet_document(snapshot)["nodes"]
+    assert (len(entry["ports"]), entry["ports_unknown"]) == (1, 1)
 
 
 def test_it_is_json_with_a_version_and_holds_no_unit_text() -> None:

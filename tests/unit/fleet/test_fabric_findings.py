@@ -74,3 +74,28 @@ def test_undeclared_infiniband_is_information_and_ethernet_is_none() -> None:
     ((finding,),) = found.values()
     assert (finding.code, finding.severity) == ("fabric-undeclared", "info")
     assert finding.message == "InfiniBand ports that no declared fabric has (ib-000000aa): mlx5_0:1, mlx5_1:1"
+
+
+def test_a_port_with_another_manager_is_told_at_its_node() -> None:
+    nodes: Nodes = {f"n{number}": (ib(number, **SM), ib(10 + number, 1, **SM)) for number in (1, 2)}
+    nodes["n3"] = (ib(3, **SM), ib(13, 1, sm_guids=("0x00000000000000bb",)))
+    found = told(nodes, ib_a=by_pci(2))
+    (finding,) = found["n3"]
+    assert (finding.code, finding.severity, finding.subject) == ("fabric-other-manager", "warn", "mlx5_1:1")
+    assert finding.message == (
+        "mlx5_1:1 is declared ib-a: its subnet manager is 0x00000000000000bb, that of 5 others 0x00000000000000aa"
+    )
+    assert set(found) == {"n3"}
+
+
+def test_a_fabric_that_no_port_matches_is_told_where_a_port_may_have_been_meant() -> None:
+    nodes: Nodes = {"n1": (ib(1, **SM),), "n2": (), "n3": (roce("10.8.0.1"),)}
+    found = told(nodes, ib_a={"kind": "infiniband", "hcas": {"subnet_prefix": "fec0:0:0:7"}})
+    assert [(one.code, one.subject) for one in found["n1"]] == [
+        ("fabric-undeclared", None),
+        ("fabric-unmatched", "ib-a"),
+    ]
+    assert found["n1"][1].message == (
+        "ib-a is declared on 3 nodes, and no usable port matches hcas.subnet_prefix fec0:0000:0000:0007"
+    )
+    assert set(found) == {"n1"}

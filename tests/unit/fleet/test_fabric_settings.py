@@ -154,3 +154,13 @@ def test_every_example_of_the_guide_is_accepted() -> None:
         text = "\n".join(line for line in example.splitlines() if not line or line[0] in " l")
         value = YAML(typ="safe").load(text[text.index("llmgw_fabrics:") :])["llmgw_fabrics"]
         assert read_declarations([host("n1", value)])["n1"]
+
+
+@pytest.mark.parametrize("value", ["{{ fabrics_of_site }}", {"ib-a": {"kind": "{{ kind }}", "hcas": {"pci": ["x"]}}}])
+def test_a_template_is_refused_as_such_and_not_as_a_wrong_value(value: Any) -> None:
+    (error,) = refused(host("n1", value), host("n2", value))
+    assert (error.code, error.where) == ("inventory-template", None)
+    assert error.why == (
+        "llmgw_fabrics of n1 (and of 1 more hosts) is a template, and only a playbook run can resolve it"
+    )
+    assert "group_vars" in (error.fix or "")

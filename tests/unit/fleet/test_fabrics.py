@@ -202,7 +202,10 @@ def test_two_halves_that_nothing_joins_are_both_unverified() -> None:
     found = judged(nodes, ib_a=by_pci())
     assert set(verdicts(found).values()) == {"unverified"}
     assert the(found, "n1 mlx5_0:1").evidence == (
-        "declared; in one subnet with 1 port of ib-a, and nothing proves it of 2 more",
+        (
+            "declared; its subnet manager is 0x00000000000000aa, that of 2 others 0x00000000000000bb, "
+            "and nothing proves that these are one subnet"
+        ),
     )
 
 
@@ -390,3 +393,48 @@ def test_a_fabric_knows_its_members_and_the_managers_that_it_had() -> None:
     ]
     assert fabric.verdict is Verdict.CONTRADICTED
     assert fabric.fingerprint == ("0x00000000000000aa",)
+
+
+def test_a_port_with_another_manager_than_its_fellows_is_named_with_both_managers() -> None:
+    nodes: Nodes = {f"n{number}": (ib(number, **SM), ib(10 + number, 1, **SM)) for number in (1, 2, 3)}
+    nodes["n4"] = (ib(4, **SM), ib(14, 1, **OTHER_SM))
+    found = judged(nodes, ib_a=by_pci())
+    clause = "its subnet manager is 0x00000000000000bb, that of 7 others 0x00000000000000aa"
+    odd = the(found, "n4 mlx5_1:1")
+    assert (odd.verdict, odd.evidence) == (
+        Verdict.UNVERIFIED,
+        (f"declared; {clause}, and nothing proves that these are one subnet",),
+    )
+    assert found.apart == {"n4": {"mlx5_1:1": clause}}
+    assert found.fabrics[0].notes == (f"n4 mlx5_1:1: {clause}",)
+
+
+def test_unverified_ports_of_a_fabric_that_is_proved_are_named_and_counted() -> None:
+    nodes: Nodes = {f"n{number}": (ib(number, **SM),) for number in range(1, 10)}
+    nodes |= {f"z{number}": (ib(20 + number),) for number in range(1, 8)}
+    (fabric,) = judged(nodes, ib_a=by_pci()).fabrics
+    assert fabric.notes == ("z1 mlx5_0:1, z2 mlx5_0:1, z3 mlx5_0:1, z4 mlx5_0:1, z5 mlx5_0:1 and 2 more: unverified",)
+    assert judged({"n1": (ib(1),), "n2": (ib(2),)}, ib_a=by_pci()).fabrics[0].notes == (), "none is proved"
+
+
+@pytest.mark.parametrize(
+    ("body", "selector"),
+    [
+        ({"kind": "infiniband", "hcas": {"pci": ["0000:77:00.0"]}}, "its hcas.pci"),
+        ({"kind": "infiniband", "hcas": {"sm_guids": ["0xcc"]}}, "hcas.sm_guids 0x00000000000000cc"),
+        ({"kind": "infiniband", "hcas": {"subnet_prefix": "fec0:0:0:7"}}, "hcas.subnet_prefix fec0:0000:0000:0007"),
+        ({"kind": "roce", "cidrs": ["10.77.0.0/16"]}, "cidrs 10.77.0.0/16"),
+    ],
+)
+def test_a_declared_fabric_that_no_port_matches_is_a_fabric_without_members(body: Any, selector: str) -> None:
+    (fabric,) = judged({"n1": (ib(1),), "n2": (), "n3": None}, ib_a=body).fabrics
+    assert (fabric.name, fabric.kind, fabric.declared, fabric.members) == ("ib-a", body["kind"], True, ())
+    assert fabric.notes == (
+        f"declared on 3 nodes, and no usable port matches {selector}; the ports of 1 node are unknown",
+    )
+
+
+def test_a_declared_fabric_of_nodes_that_do_not_tell_their_ports_is_not_called_unmatched() -> None:
+    for ports in (None, (ib(1, active=None, state=None),)):
+        (fabric,) = judged({"n1": ports}, ib_a=by_pci()).fabrics
+        assert fabric.notes == ("declared on 1 node, whose ports are unknown",)

@@ -105,6 +105,14 @@ def test_a_template_in_a_variable_of_ours_is_refused_by_name(
     assert error.code == "inventory-template"
     assert error.why.startswith("llmgw_state_dir of n1 is a template")
     assert "plainly" in (error.fix or "")
+    assert error.where is None, "which file has it, Ansible does not say"
+
+
+def test_a_template_for_fabrics_is_left_to_who_judges_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    document = {"fleet": {"hosts": ["n1"]}, "_meta": {"hostvars": {"n1": {"llmgw_fabrics": "{{ other }}"}}}}
+    monkeypatch.setattr(inventory, "_ask_ansible", lambda _path: document)
+    (found,) = inventory.read_inventory(tmp_path)
+    assert found.variables == {"llmgw_fabrics": "{{ other }}"}
 
 
 def test_an_answer_that_is_no_json_is_an_error_and_no_traceback(

@@ -8,7 +8,7 @@ import pytest
 
 from llmgw.errors import LlmgwError
 from llmgw.fleet.hosts import Host, Stored
-from llmgw.fleet.snapshot import View, build_snapshot
+from llmgw.fleet.snapshot import View, build_snapshot, unreadable
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.nodekit import contract
 from tests.support.fabric_fleets import by_pci, ib, imex, linked, tray
@@ -147,6 +147,59 @@ def test_facts_that_are_too_old_are_unknown_and_that_is_told() -> None:
     assert "some facts are old: unknown now are subnets" in [one.message for one in node.findings]
 
 
+def test_facts_are_as_old_as_the_oldest_part_that_changes_whatever_was_read_since() -> None:
+    day = 86400.0
+    probes = (
+        contract.Probe("gpus", 1.0, ok=True, at=NOW - 5),
+        contract.Probe("rdma", 1.0, ok=True, at=NOW - 2 * 3600),
+        contract.Probe("topology", 1.0, ok=True, at=NOW - 9 * day),
+    )
+    node = node_of(host(), Stored(replace(FACTS, collected_at=NOW - 5, probes=probes)))
+    assert (node.facts_age_s, node.oldest_age_s, node.stale) == (5, 7200, True)
+    assert [one.message for one in node.findings] == ["some facts are 2 h old"]
+    fresh = node_of(host(), Stored(replace(FACTS, probes=(probes[0], probes[2]))))
+    assert (fresh.oldest_age_s, fresh.stale, fresh.findings) == (60, False, ())
+
+
+def test_a_node_knows_which_facts_of_it_are_too_old() -> None:
+    known = replace(FACTS, **tray(linked()), collected_at=NOW - 1000)
+    assert node_of(host(), Stored(known)).forgotten == ("NVLink state",)
+    assert node_of(host(), Stored(replace(known, **tray(None)))).forgotten == ()
+
+
+def test_a_node_out_of_reach_knows_since_when_and_when_it_was_last_tried() -> None:
+    node = node_of(host(), away(10))
+    assert (node.unreachable_since, node.unreachable_last) == (NOW - 10, NOW)
+    assert node_of(host(), Stored(FACTS)).unreachable_since is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (
+            "Failed via ssh: mux_client_request_session: read from master failed: Broken pipe\r\nssh: no route to host",
+            "Failed via ssh: ssh: no route to host",
+        ),
+        (
+            "Failed via ssh: mux_client_hello_exchange: write packet: Broken pipe",
+            "Failed via ssh: mux_client_hello_exchange: write packet: Broken pipe",
+        ),
+        ("timed out", "timed out"),
+    ],
+)
+def test_why_a_node_is_out_of_reach_is_told_without_what_ssh_says_of_its_own_socket(reason: str, told: str) -> None:
+    (finding,) = node_of(host(), replace(away(10), unreachable_reason=reason)).findings
+    assert finding.message == f"n1 does not answer: {told}"
+
+
+def test_unreadable_facts_without_older_ones_leave_nothing_in_force() -> None:
+    assert unreadable(Stored(FACTS, BROKEN)) is BROKEN
+    assert unreadable(Stored(FACTS)) is None
+    (finding,) = node_of(host(), Stored(None, BROKEN)).findings
+    assert finding.remedy is not None
+    assert finding.remedy.endswith("none are stored that are older, so nothing is known of it")
+
+
 def test_the_address_is_the_one_for_engines_else_ansibles_else_the_name() -> None:
     assert node_of(host()).address == "n1"
     assert node_of(host(ansible_host="10.0.0.1")).address == "10.0.0.1"
@@ -252,6 +305,21 @@ def test_nodes_know_their_ports_and_their_domain_and_what_is_wrong_with_them() -
     assert (third.ports, third.domain) == (None, None)
     assert [fabric.name for fabric in fleet.fabrics] == ["ib-a"]
     assert all(node.state is NodeState.OK for node in (first, second)), "a verdict takes no node out"
+
+
+@pytest.mark.parametrize(
+    ("fabrics", "code"), [({"ib-a": {"kind": "infinyband"}}, "inventory-value"), ("{{ all }}", "inventory-template")]
+)
+def test_a_fleet_with_a_wrong_declaration_is_refused_or_shown_with_its_fabrics_unknown(fabrics: Any, code: str) -> None:
+    known = {"n1": Stored(replace(FACTS, rdma_ports=(ib(1),)))}
+    with pytest.raises(LlmgwError) as refused:
+        build_snapshot([host(llmgw_fabrics=fabrics)], known, View(NOW))
+    told: list[LlmgwError] = []
+    fleet = build_snapshot([host(llmgw_fabrics=fabrics)], known, View(NOW), told.append)
+    assert [error.code for error in (refused.value, *told)] == [code, code]
+    assert (fleet.fabrics, fleet.nodes[0].ports) == ((), None)
+    assert not [one for one in fleet.nodes[0].findings if one.code.startswith("fabric-")]
+    assert fleet.nodes[0].state is NodeState.OK
 
 
 def test_a_lost_node_is_in_no_fabric_and_contradicts_nobody() -> None:

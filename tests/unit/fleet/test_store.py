@@ -65,6 +65,7 @@ def test_unreadable_facts_are_an_error_and_the_previous_ones_stay_in_force(
     assert str(stored.error.where) == str(tmp_path / "n1.json")
     assert stored.error.fix is not None
     assert "llmgw facts refresh" in stored.error.fix
+    assert stored.error.fix.endswith("until then the last good facts are used")
 
 
 def test_unreadable_facts_without_earlier_ones_are_unknown(tmp_path: Path) -> None:
@@ -72,6 +73,7 @@ def test_unreadable_facts_without_earlier_ones_are_unknown(tmp_path: Path) -> No
     stored = store.load(tmp_path, "n1")
     assert stored.facts is None
     assert stored.error is not None
+    assert (stored.error.fix or "").endswith("none are stored that are older, so nothing is known of it")
 
 
 def test_broken_earlier_facts_hide_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llmgw.fleet.usage import Usage, by_class, usage_of
+from llmgw.fleet.usage import Usage, by_class, holders, is_blind, usage_of
 from llmgw.model.node import Node, NodeState
 from llmgw.nodekit import contract
 from tests.support.fleets import facts, node, with_facts
@@ -42,8 +42,26 @@ def test_what_is_free_on_a_node_that_takes_nothing_is_out() -> None:
 
 def test_unknown_units_make_what_is_free_unknown_and_not_zero() -> None:
     blind = with_facts(node("n1"), replace(facts("n1", gpus=2), units=None))
-    assert usage_of(blind) == Usage(2, None, None, 0)
-    assert by_class([blind, node("n2", gpus=1)])["h200-141g"] == Usage(3, None, None, 0)  # type: ignore[index]
+    assert usage_of(blind) == Usage(2, maybe_held=2, maybe_free=2)
+    assert [is_blind(one) for one in (blind, node("n2", gpus=1), replace(blind, devices=()))] == [True, False, False]
+
+
+def test_a_node_whose_units_are_unknown_leaves_the_numbers_of_others_as_they_are() -> None:
+    blind = with_facts(node("n1"), replace(facts("n1", gpus=2), units=None))
+    both = by_class([blind, node("n2", gpus=1)])["h200-141g"]  # type: ignore[index]
+    assert both == Usage(3, held=0, free=1, out=0, maybe_held=2, maybe_free=2)
+
+
+def test_what_is_out_on_a_node_whose_units_are_unknown_is_not_free_and_may_be_held() -> None:
+    blind = with_facts(node("n1"), replace(facts("n1", gpus=3), units=None, findings=(BAD,)))
+    assert usage_of(blind) == Usage(3, out=1, maybe_held=3, maybe_free=2)
+
+
+def test_a_device_is_held_by_its_replica_or_else_by_its_unit() -> None:
+    of_replica = replace(UNIT, replica="chat/0", devices=("GPU-n1-2",))
+    known = replace(facts("n1", gpus=3), units=(UNIT, of_replica))
+    assert holders(known) == {"GPU-n1-0": UNIT.name, "GPU-n1-1": UNIT.name, "GPU-n1-2": "chat/0"}
+    assert holders(replace(known, units=None)) == {}
 
 
 def test_instances_count_as_their_class_and_unknown_devices_as_nothing() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings import fabric
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
-from ansible_collections.llmgw.fleet.plugins.module_utils.readings.fabric import FabricReading
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.fabric import CardFabric, FabricReading
 
 UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
 
@@ -66,12 +66,34 @@ def test_the_section_ends_where_the_next_begins() -> None:
     assert (found.state, found.cluster_uuid) == ("Completed", None)
 
 
-def test_of_several_cards_the_first_is_read() -> None:
+def test_of_several_cards_the_first_is_read_and_the_others_follow_it() -> None:
     second = section(state="Not Started", clique="2")
     text = f"GPU 00000000:0A:00.0\n{section(clique='1')}--\nGPU 00000000:0B:00.0\n{second}"
-    assert (fabric.read(text).state, fabric.read(text).clique_id) == ("Completed", 1)
+    found = fabric.read(text)
+    assert (found.card, found.state, found.clique_id) == ("00000000:0A:00.0", "Completed", 1)
+    assert found.usable_for_mnnvl is True
+    assert found.others == (
+        CardFabric(
+            "Not Started", "Success", 2, UUID, "Healthy", "Full", usable_for_mnnvl=False, card="00000000:0B:00.0"
+        ),
+    )
     headless = "".join(part.split("\n", 1)[1] for part in (section(clique="1"), second))
-    assert (fabric.read(headless).state, fabric.read(headless).clique_id) == ("Completed", 1)
+    cut = fabric.read(headless)
+    assert [(one.card, one.state, one.clique_id) for one in (cut, *cut.others)] == [
+        (None, "Completed", 1),
+        (None, "Not Started", 2),
+    ]
+
+
+def test_the_cards_of_an_xml_document_are_named() -> None:
+    def element(address: str, state: str) -> str:
+        return f'<gpu id="{address}"><fabric><state>{state}</state></fabric></gpu>'
+
+    found = fabric.read(element("00000000:0A:00.0", "Completed") + element("00000000:0B:00.0", "In Progress"))
+    assert [(one.card, one.state) for one in (found, *found.others)] == [
+        ("00000000:0A:00.0", "Completed"),
+        ("00000000:0B:00.0", "In Progress"),
+    ]
 
 
 def test_indentation_that_was_lost_and_a_heading_that_was_cut_off_change_nothing() -> None:
@@ -84,7 +106,7 @@ def test_the_element_of_the_xml_reads_the_same() -> None:
     text = (
         "<gpu><fabric>\n<state>Completed</state><status>Success</status><cliqueId>7</cliqueId>"
         f"<clusterUuid>{UUID}</clusterUuid>\n<health><summary>Healthy</summary><bandwidth>Full</bandwidth></health>"
-        "</fabric><fabric><state>Not Started</state></fabric></gpu>"
+        "</fabric></gpu>"
     )
     assert fabric.read(text) == fabric.read(section())
 

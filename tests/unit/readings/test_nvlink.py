@@ -106,6 +106,28 @@ def test_what_says_nothing_of_nvlink_is_refused() -> None:
             nvlink.read(text)
 
 
+MATRIX = """\tGPU0\tGPU1\tCPU Affinity
+GPU0\t X \tNV18\t0-7
+GPU1\tNV18\t X \t0-7
+
+Legend:
+
+  X    = Self
+  NV#  = Connection traversing a bonded set of # NVLinks
+"""
+
+
+def test_a_topology_matrix_speaks_of_nvlink_and_is_refused() -> None:
+    for text in (MATRIX, MATRIX.replace("\t", "    "), MATRIX[MATRIX.index("Legend") :]):
+        with pytest.raises(Unreadable, match="topology matrix"):
+            nvlink.read(text)
+
+
+@pytest.mark.parametrize("message", ["NVML: Unable to retrieve NVLink information", "No NVLinks. X = 1, NV18"])
+def test_a_message_about_nvlink_alone_is_a_reading(message: str) -> None:
+    assert nvlink.read(message) == nvlink.NvlinkStatus((), (message,))
+
+
 @given(
     st.text()
     | st.lists(st.sampled_from(["GPU 0: x", "Link 1: ", "9 GB/s", "\n", "(UUID: ", "MIG mode", " "])).map("".join)

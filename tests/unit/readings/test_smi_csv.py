@@ -53,3 +53,19 @@ def test_a_comma_inside_a_cell_parts_nothing() -> None:
 def test_a_text_without_lines_is_refused() -> None:
     with pytest.raises(Unreadable):
         smi_csv.read(" \n\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<?xml version='1.0' ?>\n<nvidia_smi_log>\n",
+        "\ufeff\n<nvidia_smi_log>\n",
+        "\t\x1b[4mGPU0\tNIC0\x1b[0m\nGPU0\t X \tPIX\t\nNIC0\tPIX\t X \n",
+        "GPU 0: NVIDIA A10 (UUID: GPU-0)\n",
+        "==============NVSMI LOG==============\n\nTimestamp : Tue\n",
+        "+---------------------+\n| NVIDIA-SMI 550.54   |\n",
+    ],
+)
+def test_what_nvidia_smi_prints_in_another_form_is_refused(text: str) -> None:
+    with pytest.raises(Unreadable, match="comma-separated"):
+        smi_csv.read(text)

@@ -56,6 +56,28 @@ def test_a_dump_from_within_the_folder_reads_the_same() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("400 Gb/sec (4X NDR)", 400.0),
+        ("2.5 Gb/sec (1X SDR)", 2.5),
+        ('"100 Gb/sec"', 100.0),
+        ("56", 56.0),
+        ("200 (4X HDR)", 200.0),
+        ("", None),
+        ("0 Gb/sec (4X SDR)", 0.0),
+        ("-1 Gb/sec", None),
+        ("0x4000", None),
+        ("Invalid argument", None),
+        ("cat: /sys/class/infiniband/mlx5_0/ports/1/rate: Invalid argument", None),
+    ],
+)
+def test_a_rate_is_its_first_number_and_unknown_without_one(text: str, rate: float | None) -> None:
+    assert sysfs_ib.rate_gbps(text) == rate
+    ports = sysfs_ib.read(f"/sys/class/infiniband/mlx5_0/ports/1/rate: {text}").devices["mlx5_0"]["ports"]
+    assert ports["1"]["rate_gbps"] == rate
+
+
 def test_a_state_without_a_number_is_neither_active_nor_not() -> None:
     assert sysfs_ib.is_active("ACTIVE") is None
     assert sysfs_ib.rate_gbps("unknown") is None
@@ -105,3 +127,7 @@ def test_any_vpd_gives_fields_or_the_readers_own_error(content: bytes) -> None:
             assert sysfs_ib_vpd.read(some)
         except Unreadable:
             continue
+
+
+def test_a_rate_as_long_as_a_file_takes_no_time() -> None:
+    assert sysfs_ib.rate_gbps(" " * 10_000 + "400 Gb/sec" + " " * 100_000 + "x") == 400.0

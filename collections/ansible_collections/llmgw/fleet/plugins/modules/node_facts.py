@@ -176,7 +176,7 @@ from dataclasses import asdict
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node, parameters
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import bounded, parameters
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 
@@ -184,7 +184,7 @@ def main() -> None:
     """Runs the module."""
     module = AnsibleModule(argument_spec=dict(parameters.SPEC), supports_check_mode=True)
     try:
-        facts = asdict(node.collect(Host(), parameters.options(module.params)))
+        facts = asdict(bounded.collect(Host(), parameters.options(module.params)))
     except ValueError as error:
         module.fail_json(msg=str(error))
         return

@@ -20,12 +20,14 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.capture.errors import 
 from ansible_collections.llmgw.fleet.plugins.module_utils.capture.recording import Answer, Call, Recording
 from ansible_collections.llmgw.fleet.plugins.module_utils.capture.saving import FORMAT, FORMAT_VERSION, INDEX
 
+_ARCHIVE = ".tar.gz"
+_NAMED = 5
 _MOST_FILES = 200_000
 _MOST_BYTES = 512 * 1024 * 1024
 _TOO_MUCH = "it holds more than any capture that llmgw makes"
-_AGAIN = "Make the capture again: llmgw capture"
-_NEWER = "Read it with the llmgw that made it, or a newer one."
-_PATH = "Name the .tar.gz that llmgw capture wrote, or the directory that was unpacked from it."
+_AGAIN = "make the capture again: llmgw capture"
+_NEWER = "read it with the llmgw that made it, or a newer one"
+_PATH = "name the .tar.gz that llmgw capture wrote, or the directory that was unpacked from it"
 
 
 def load(path: str) -> Recording:
@@ -34,10 +36,27 @@ def load(path: str) -> Recording:
         kind = os.stat(path).st_mode
         if not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
             raise CaptureError(path, "it is neither a file nor a directory", _PATH)
-        return _recording(path, _Directory(path) if stat.S_ISDIR(kind) else _archive(path))
+        if stat.S_ISDIR(kind):
+            files = _Directory(path)
+            _refuse_several(path, files)
+            return _recording(path, files)
+        return _recording(path, _archive(path))
     except OSError as error:
         why = f"it cannot be read: {(error.strerror or str(error) or type(error).__name__).lower()}"
         raise CaptureError(path, why, _PATH) from error
+
+
+def _refuse_several(path: str, files: Mapping[str, bytes]) -> None:
+    """Raises CaptureError for the directory into which llmgw capture wrote the captures of several hosts."""
+    archives = sorted(name for name in os.listdir(path) if name.endswith(_ARCHIVE))
+    try:
+        is_capture = bool(files[INDEX])
+    except KeyError:
+        is_capture = False
+    if archives and not is_capture:
+        more = f" and {len(archives) - _NAMED} more" if len(archives) > _NAMED else ""
+        why = f"this directory is no capture, but holds {len(archives)}: {', '.join(archives[:_NAMED])}{more}"
+        raise CaptureError(path, why, f"name one of them: {os.path.join(path, archives[0])}")
 
 
 class _Directory(Dict[str, bytes]):

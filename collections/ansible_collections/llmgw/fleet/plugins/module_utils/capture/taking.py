@@ -32,7 +32,7 @@ _NOT_ASKED = ("module_version",)
 _HOST_NAME = "/proc/sys/kernel/hostname"
 _KEY_BYTES = 32
 _INDEX = saving.INDEX
-_AGAIN = "Make the capture again: llmgw capture"
+_AGAIN = "make the capture again: llmgw capture"
 
 
 class Redaction(NamedTuple):

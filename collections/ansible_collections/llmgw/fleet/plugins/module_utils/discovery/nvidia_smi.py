@@ -65,7 +65,7 @@ def read_cards(host: Host, budget_s: float) -> gpu_build.Cards:
     answer = _by_xml(said) or _otherwise(asking, bound, said)
     if answer is None:
         finding = smi_failure.finding(smi_failure.condition(said), said)
-        return gpu_build.Cards(None, contract.GpuDriver(source=COMMAND), (finding,))
+        return gpu_build.Cards(None, contract.GpuDriver(), (finding,))
     answered = bound_cards.Answered(answer.cards.gpus, answer.cards.lost)
     return _concluded(asking, answer, bound_cards.complete(answered, bound, _about_cards(said)))
 

@@ -32,7 +32,8 @@ GROUPS = {"all": ALL, "hardware": HARDWARE, "volatile": VOLATILE}
 def chosen(words: Iterable[str]) -> frozenset[str]:
     """The parts that these words name: parts, groups, and either with `!` in front to take them out again.
 
-    Words that only take out start from all. Raises ValueError with a sentence that names the wrong word.
+    Words that only take out start from all. Raises ValueError with a sentence that names the wrong word, or says that
+    nothing is left to read.
     """
     listed = [word.strip() for word in words if word.strip()]
     for word in listed:
@@ -48,6 +49,8 @@ def chosen(words: Iterable[str]) -> frozenset[str]:
     for word in listed:
         if word.startswith("!"):
             found.difference_update(GROUPS.get(word[1:], (word[1:],)))
+    if not found:
+        raise ValueError(f"'{','.join(listed)}' leaves no part of the facts to read")
     return frozenset(found | {_NEEDS[part] for part in found if part in _NEEDS})
 
 

@@ -75,5 +75,5 @@ def _failed(name: str, detail: str) -> Finding:
         code="probe-failed",
         severity="warn",
         message=f"the probe '{name}' failed, so its facts are unknown: {detail}",
-        remedy="Mend what it names, then look again: llmgw facts refresh.",
+        remedy="Mend what it names, then look again.",
     )

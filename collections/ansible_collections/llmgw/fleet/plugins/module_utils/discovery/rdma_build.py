@@ -82,7 +82,7 @@ def _port(adapter: Adapter, port: Port) -> RdmaPort:
         link_layer=link_layer,
         state=sysfs_ib.numbered(files.get("state", ""))[1],
         physical_state=sysfs_ib.numbered(files.get("phys_state", ""))[1],
-        rate_gbps=sysfs_ib.rate_gbps(files.get("rate", "")),
+        rate_gbps=sysfs_ib.rate_gbps(files.get("rate", "")) or None,  # no link has 0: it is not known
         lid=_lid(files.get("lid")) if speaks_infiniband else None,
         sm_lid=_lid(files.get("sm_lid")) if speaks_infiniband else None,
         port_guid=_port_guid(table) if speaks_infiniband else None,

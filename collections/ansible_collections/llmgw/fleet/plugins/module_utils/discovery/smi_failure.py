@@ -146,7 +146,12 @@ def remark(answer: Result) -> tuple[Finding, ...]:
 
 
 def evidence(answer: Result, *, messages_only: bool = False) -> tuple[str, ...]:
-    """The exit status and the beginning of what was printed, or of what stands around the XML."""
+    """How it ended and the beginning of what was printed, or of what stands around the XML.
+
+    After how long it was killed is not said: a machine that is played back would tell another time.
+    """
     printed = smi_xml.around(answer.stdout) if messages_only else answer.stdout
     quote = " ".join((printed.strip() or answer.stderr.strip()).split())[:_QUOTE]
-    return (f"exit status {answer.rc}", *((quote,) if quote else ()))
+    # The exit status of a program that was killed says who killed it, which is us.
+    ended = "killed because it did not end in time" if answer.timed_out else f"exit status {answer.rc}"
+    return (ended, *((quote,) if quote else ()))

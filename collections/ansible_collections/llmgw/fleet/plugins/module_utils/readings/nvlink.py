@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Tuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.topo_sign import is_matrix
 
 _CARD = re.compile(r"GPU\s+(?P<index>[0-9]{1,4}):(?P<rest>.*)", re.IGNORECASE)
 _UUID = re.compile(r"\(UUID:\s*(?P<uuid>[^)\s]*)\)?", re.IGNORECASE)
@@ -45,7 +46,7 @@ class NvlinkStatus:
 
 
 def read(text: str) -> NvlinkStatus:
-    """The links of each card; Unreadable when the text names no card and says nothing of NVLink."""
+    """The links of each card; Unreadable when the text names no card and says nothing of NVLink, or is a matrix."""
     cards: List[CardLinks] = []
     messages: List[str] = []
     notes: List[List[str]] = []
@@ -62,6 +63,10 @@ def read(text: str) -> NvlinkStatus:
             if notes:
                 notes[-1].append(line)
     cards = [replace(card, notes=tuple(said)) for card, said in zip(cards, notes)]
+    if not cards and is_matrix(text):
+        raise Unreadable(
+            "looked for the output of 'nvidia-smi nvlink -s' and found no card with its links, but a topology matrix"
+        )
     if not cards and not any(_ABOUT_NVLINK.search(message) for message in messages):
         raise Unreadable(
             "looked for the output of 'nvidia-smi nvlink -s' and found neither a card nor a word of NVLink"

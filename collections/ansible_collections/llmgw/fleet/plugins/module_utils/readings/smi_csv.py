@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.topo_sign import is_matrix
 
 _FIELD = re.compile(r"(?P<name>[a-z][A-Za-z0-9_.]*)(?: \[[^\]]*\])?")
 # The one cell whose text users choose, commas and all.
 _FREE = "process_name"
 # The blank behind the last comma of a line is lost where blanks at line ends are.
 _PARTED = re.compile(r",(?: |$)")
+# Beginnings of what else nvidia-smi prints: XML, the list of -L, the long text form, and the table.
+_OTHER = re.compile(r"\s*(?:<[?!a-z]|GPU [0-9]+: .*\(UUID: |=+NVSMI LOG=+|\+-{8})")
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,9 @@ class Table:
 
 
 def read(text: str) -> Table:
-    """The table. Raises Unreadable when there is no line at all."""
+    """The table. Raises Unreadable when there is no line at all, or when nvidia-smi printed it in another form."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
+    if not lines or _OTHER.match(text.lstrip("\ufeff")) or is_matrix(text):
         raise Unreadable("there is no line of comma-separated values")
     return table(lines)
 

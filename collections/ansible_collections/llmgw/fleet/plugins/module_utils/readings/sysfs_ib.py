@@ -23,7 +23,8 @@ _SHORT = re.compile(
     r"(?P<file>ports/[0-9]+/[^\s:]+|board_id|fw_ver|hca_type|hw_rev|node_[a-z]+|sys_image_guid)\s*:(?P<value>.*)"
 )
 _PORT_FILE = re.compile(r"ports/(?P<port>[0-9]{1,4})/(?P<file>.+)")
-_RATE = re.compile(r"[^0-9]*(?P<number>[0-9]{1,6}(?:\.[0-9]{1,6})?)")
+_RATE = re.compile(r"\W*?(?<![-.])(?P<number>[0-9]{1,6}(?:\.[0-9]{1,6})?)(?=\s*(?:G|\(|\W*\Z))", re.IGNORECASE)
+_LONGEST_RATE = 60
 _STATE = re.compile(r"\s*(?P<number>[0-9]{1,3})\s*(?::\s*(?P<word>.*))?", re.DOTALL)
 
 
@@ -75,8 +76,8 @@ def _told_by(files: dict[str, Any]) -> dict[str, Any]:
 
 
 def rate_gbps(text: str) -> float | None:
-    """Gb/s of `400 Gb/sec (4X NDR)`: its first number."""
-    found = _RATE.match(text)
+    """Gb/s of `400 Gb/sec (4X NDR)`: its first number; None for a text that does not begin with one."""
+    found = _RATE.match(text.strip()[:_LONGEST_RATE])
     return float(found.group("number")) if found else None
 
 
