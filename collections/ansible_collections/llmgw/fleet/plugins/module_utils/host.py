@@ -14,6 +14,7 @@ import stat
 import sys
 import threading
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, NamedTuple, Sequence, TypeVar
 
@@ -26,6 +27,7 @@ READ_LIMIT = 4 * 1024 * 1024
 _CHUNK = 1024 * 1024
 SCAN_LIMIT = 20_000
 _MOUNT_TIMEOUT_S = 3.0
+_SEARCH_TIMEOUT_S = 1.0
 _STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _T = TypeVar("_T")
 
@@ -278,11 +280,22 @@ def _errno(error: OSError | ValueError) -> str:
     return errno.errorcode.get(number, f"errno {number}")
 
 
+@lru_cache(maxsize=None)
+def _answers(directory: str) -> bool:
+    """Whether a directory answers: in one on a dead share every search for a command would hang."""
+    try:
+        within(_SEARCH_TIMEOUT_S, lambda: _stat(directory))
+    except TimeoutError:
+        return False
+    return True
+
+
 def _environment() -> dict[str, str]:
-    """This process's environment with LC_ALL=C, the system's directories on PATH, and the user manager's address."""
+    """This process's environment with LC_ALL=C, the system's directories on PATH and none that hangs, and the user manager's address."""
     environment = dict(os.environ, LC_ALL="C")
     path = [part for part in environment.get("PATH", "").split(os.pathsep) if part]
-    environment["PATH"] = os.pathsep.join(path + [part for part in _STANDARD_PATH if part not in path])
+    listed = path + [part for part in _STANDARD_PATH if part not in path]
+    environment["PATH"] = os.pathsep.join(part for part in listed if part in _STANDARD_PATH or _answers(part))
     runtime = f"/run/user/{os.getuid()}"
     # ssh without pam_systemd, sudo and su leave it out, and `systemctl --user` cannot do without.
     if "XDG_RUNTIME_DIR" not in environment and _stat(runtime) is not None:
