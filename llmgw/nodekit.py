@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -76,7 +75,7 @@ def no_directories(paths: Iterable[str]) -> list[str]:
     found = []
     for path in paths:
         with contextlib.suppress(apart.NoResult):
-            if not apart.call(partial(os.path.isdir, path), _ANSWER_S):
+            if not apart.call(partial(Path.is_dir, Path(path)), _ANSWER_S):
                 found.append(path)
     return found
 
