@@ -8,8 +8,10 @@ fills it again.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -92,18 +94,23 @@ def _unwritable(path: Path, error: OSError) -> LlmgwError:
 
 
 def _link_over(source: Path, target: Path) -> None:
-    """Give a file a second name in one step; the first one stays until it is replaced."""
+    """Give a file a second name in one step; the first one stays until it is replaced.
+
+    A copy where that is not possible: on some filesystems, and for a file of another user.
+    """
     link = target.with_name(f".{target.name}.{os.getpid()}")
     link.unlink(missing_ok=True)
-    os.link(source, link)
-    link.replace(target)
+    try:
+        os.link(source, link)
+    except OSError:
+        write_atomically(target, source.read_text(encoding="utf-8"))
+    else:
+        link.replace(target)
 
 
 def _read(path: Path) -> contract.NodeFacts | None:
     try:
-        if not path.is_file() and path.exists():
-            raise LlmgwError("facts-broken", "this is no regular file", where=str(path), fix=_FIX)
-        data = path.read_bytes()
+        data = _content(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -120,6 +127,13 @@ def _read(path: Path) -> contract.NodeFacts | None:
         raise LlmgwError(error.code, error.why, where=str(path), fix=error.fix) from error
 
 
+def _content(path: Path) -> bytes:
+    """What a file holds. Raises OSError, also for what is no file: reading a pipe or a device may never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "this is no regular file", str(path))
+    return path.read_bytes()
+
+
 def _readable(path: Path) -> bool:
     try:
         return _read(path) is not None
@@ -130,7 +144,7 @@ def _readable(path: Path) -> bool:
 def _unreachable(path: Path) -> tuple[float | None, str | None, float | None]:
     """First failure, what was said, last failure; all None when it answered, or the note makes no sense."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(_content(path))
         return float(document["since"]), str(document["reason"]), float(document["last"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None, None, None

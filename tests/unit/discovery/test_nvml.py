@@ -324,6 +324,33 @@ def test_what_an_interpreter_prints_before_is_passed_over() -> None:
     assert nvml.read(f"site customised\n{DOCUMENT}\n") == nvml.read(DOCUMENT)
 
 
+def test_what_a_library_prints_as_it_ends_is_passed_over() -> None:
+    text = json.dumps(nvml_dump.dump(FakePynvml(Machine((Card(0),)))))
+    assert nvml.read(f"{text}\nclosed\n{{}}\n") == nvml.read(text)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1" * 400])
+def test_a_number_that_no_card_can_have_is_unknown(value: str) -> None:
+    text = json.dumps(nvml_dump.dump(FakePynvml(Machine((Card(0),)))) | {"cards": "CARDS"})
+    cards = json.dumps(nvml_dump.dump(FakePynvml(Machine((Card(0),))))["cards"])
+    for key in ("utilization", "temperature", "power_usage", "power_limit"):
+        cards = cards.replace(f'"{key}": ', f'"{key}": {value}, "old_{key}": ')
+    report = nvml.read(text.replace('"CARDS"', cards))
+    assert isinstance(report, nvml.Report)
+    (found,) = report.gpus
+    assert found.uuid == Card(0).uuid
+    assert (found.utilization_percent, found.temperature_c, found.power_limit_w) == (None, None, None)
+
+
+@pytest.mark.parametrize("count", [-3, "two", None])
+def test_a_count_that_is_none_is_no_machine_without_cards(count: Any) -> None:
+    library = FakePynvml(Machine((Card(0),)))
+    setattr(library, "nvmlDeviceGetCount", lambda: count)  # noqa: B010 - a method that is not assigned to elsewhere
+    found = nvml.read(json.dumps(nvml_dump.dump(library)))
+    assert isinstance(found, nvml.Failure)
+    assert found.stage == "count"
+
+
 def test_a_refusal_is_no_report() -> None:
     failure = nvml.read(
         json.dumps({"python": "/usr/bin/python3", "failure": {"stage": "init", "error": 9, "text": "no"}})

@@ -83,6 +83,11 @@ def test_both_forms_of_one_machine_give_equal_facts(cards: list[Card]) -> None:
     assert by_xml(*numbered) == by_text(*numbered)
 
 
+def test_less_memory_than_none_is_unknown() -> None:
+    gpu = only(Card(total="-5 MiB", used="-1 MiB", reserved="-2 MiB"))
+    assert (gpu.memory_total_mib, gpu.memory_used_mib, gpu.memory_reserved_mib) == (None, None, None)
+
+
 def test_everything_that_nvidia_smi_tells_of_a_card_is_a_fact() -> None:
     gpu = only(Card(processes=(Process(5),), pages=("4", "1", "Yes")))
     assert gpu == Gpu(

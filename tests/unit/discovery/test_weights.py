@@ -222,6 +222,15 @@ def test_a_directory_that_cannot_be_read_for_any_other_reason_costs_itself_alone
     assert findings(host, "/m") == [("weights-unreadable", "/m/odd")]
 
 
+def test_a_name_that_no_file_can_have_costs_nothing_else() -> None:
+    index = '{"weight_map": {"a": "\\ud800.safetensors", "b": "x\\u0000y.safetensors"}}'
+    host = FakeHost({"/m/1/config.json": "{}", "/m/1/model.safetensors.index.json": index, "/m/b.gguf": FILE})
+    found, told = read_weights(host, ["/m"], [])
+    assert [(one.path, one.complete) for one in found] == [("/m/1", False), ("/m/b.gguf", True)]
+    assert "?.safetensors" in found[0].missing
+    assert told == ()
+
+
 def test_no_directories_give_no_weights() -> None:
     assert read_weights(FakeHost(), [], []) == ((), ())
 

@@ -48,6 +48,32 @@ def test_commands_run_in_the_c_locale_and_find_system_directories(monkeypatch: p
     assert result.stdout == "C\n/nowhere:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
 
 
+def test_a_directory_on_the_path_that_hangs_is_left_out_of_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = str(tmp_path / "dead")
+    good = tmp_path / "good"
+    good.mkdir()
+    (good / "tool").write_text("#!/bin/sh\necho found\n", encoding="utf-8")
+    (good / "tool").chmod(0o755)
+    looked = host._stat
+    looks: list[str] = []
+
+    def stat(path: str) -> os.stat_result | None:
+        if str(path).startswith(dead):
+            looks.append(str(path))
+            time.sleep(60)
+        return looked(path)
+
+    monkeypatch.setattr(host, "_stat", stat)
+    monkeypatch.setattr(host, "_SEARCH_TIMEOUT_S", 0.05)
+    monkeypatch.setenv("PATH", f"{dead}:{good}")
+    assert Host().run(["tool"], 10).stdout == "found\n"
+    assert Host().which("tool") == str(good / "tool")
+    assert dead not in Host().run(["sh", "-c", "echo $PATH"], 10).stdout
+    assert looks == [dead]
+
+
 def test_commands_find_the_user_manager_where_a_login_did_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "_stat", lambda _path: Path("/").stat())
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/mine")
@@ -78,10 +104,21 @@ def test_what_is_not_there_is_none(tmp_path: Path) -> None:
     assert HOST.read("zero\0byte") is None
 
 
+@pytest.mark.parametrize("odd", ["pipe", "/dev/zero", "/"])
+def test_what_is_no_file_is_not_even_opened(tmp_path: Path, odd: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(odd)
+    opened: list[object] = []
+    monkeypatch.setattr(os, "open", lambda *arguments: opened.append(arguments))
+    assert HOST.read(str(tmp_path / "link"), 10) is None
+    assert HOST.extract(str(tmp_path / "link"), "all", lambda stream: stream.read(10)) is None
+    assert opened == []
+
+
 def test_a_pipe_without_a_writer_does_not_block_a_read(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    assert within(5, lambda: HOST.read(str(path))) == b""
+    assert within(5, lambda: HOST.read(str(path))) is None
 
 
 def test_directories_are_listed_in_order_and_links_are_told(tmp_path: Path) -> None:

@@ -66,4 +66,4 @@ def test_there_is_no_extract_of_what_is_no_file(folder: Path, name: str) -> None
 
 
 def test_a_pipe_holds_nobody_up(folder: Path) -> None:
-    assert HOST.extract(str(folder / "pipe"), "all", lambda stream: stream.read(4) or b"nothing") == b"nothing"
+    assert HOST.extract(str(folder / "pipe"), "all", lambda stream: stream.read(4) or b"nothing") is None

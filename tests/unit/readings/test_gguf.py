@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import struct
+import time
 
 import pytest
 from hypothesis import given
@@ -57,6 +58,24 @@ def test_data_begins_where_the_alignment_puts_it() -> None:
     assert (read(content).data_begin, read(content).least_bytes) == (4096, len(content))
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        struct.pack("<QQ", 0, 1 << 63),
+        struct.pack("<QQ", 1 << 63, 0),
+        struct.pack("<QQ", 0, 1) + pair(b"a", 9, struct.pack("<IQ", 9, 1 << 62)),
+        struct.pack("<QQ", 0, 1) + pair(b"a", 9, struct.pack("<IQIQ", 9, 150_000, 9, 150_000)),
+    ],
+    ids=["values", "tensors", "arrays", "arrays of arrays"],
+)
+def test_space_that_was_never_written_is_not_read_for_seconds(begin: bytes) -> None:
+    content = b"GGUF" + struct.pack("<I", 3) + begin + bytes(gguf.HEADER_LIMIT)
+    started = time.process_time()
+    with pytest.raises(TooLong, match="no more than 200000 values and tensors"):
+        read(content)
+    assert time.process_time() - started < 1
+
+
 def test_a_part_without_tensors_has_its_header_alone() -> None:
     content = model_files.gguf({}, split=(0, 2))
     found = read(content)
@@ -101,7 +120,7 @@ def test_arrays_of_arrays_are_passed_over_to_a_depth() -> None:
         read(pairs(pair(b"a", 9, struct.pack("<IQ", 9, 1) * 10)))
 
 
-@pytest.mark.parametrize("kind", [4, 8, 9])
+@pytest.mark.parametrize("kind", [4, 8])
 def test_an_array_that_is_said_to_be_endless_is_cut_off(kind: int) -> None:
     with pytest.raises(CutOff):
         read(pairs(pair(b"a", 9, struct.pack("<IQ", kind, 2**62) + bytes(2000))))

@@ -51,6 +51,11 @@ def test_what_is_no_index_is_unreadable(content: bytes) -> None:
         hub_files.read_index(content)
 
 
+def test_an_index_of_more_files_than_any_model_has_is_unreadable() -> None:
+    with pytest.raises(Unreadable, match="names 20001 files"):
+        hub_files.read_index(as_json({"weight_map": {str(number): str(number) for number in range(20_001)}}))
+
+
 @given(
     st.binary(),
     st.recursive(

@@ -110,9 +110,9 @@ class Host:
         return shutil.which(command, path=_environment()["PATH"])
 
     def read(self, path: str, limit: int = READ_LIMIT) -> bytes | None:
-        """The first `limit` bytes of a file, or None when it cannot be read. Never blocks on a pipe or device."""
+        """The first `limit` bytes of a regular file, or None when it cannot be read."""
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = _open(path)
         except (OSError, ValueError):
             return None
         chunks: list[bytes] = []
@@ -123,8 +123,6 @@ class Host:
                     break
                 chunks.append(chunk)
                 limit -= len(chunk)
-        except BlockingIOError:
-            pass  # a device with nothing more to say
         except OSError:
             return None
         finally:
@@ -159,14 +157,14 @@ class Host:
         return tuple(_size(f"{directory}/{name}") for name in names)
 
     def extract(self, path: str, what: str, extractor: Callable[[BinaryIO], bytes]) -> bytes | None:
-        """What the extractor makes of a file that it reads from the start, or None when it cannot be read.
+        """What the extractor makes of a regular file that it reads from the start, or None when it cannot be read.
 
         For the few words that matter in headers of megabytes. `what` names the extractor: a stored machine gives back
         what it made, and does not call it.
         """
         del what
         try:
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            handle = _open(path)
             with open(handle, "rb", buffering=0) as stream:
                 return extractor(stream)
         except (OSError, ValueError):
@@ -251,6 +249,13 @@ class Host:
             return Response(None, b"", str(error) or type(error).__name__)
 
 
+def _open(path: str) -> int:
+    """Opens a regular file. Nothing else is even opened: that blocks on a pipe, and is an act on some devices."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "no regular file", path)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def _stat(path: str) -> os.stat_result | None:
     try:
         return Path(path).stat()
@@ -291,7 +296,9 @@ def _answers(directory: str) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment with LC_ALL=C, the system's directories on PATH and none that hangs, and the user manager's address."""
+    """This process's environment with LC_ALL=C, the address of the user's manager, and on PATH the system's
+    directories and none that hangs.
+    """
     environment = dict(os.environ, LC_ALL="C")
     path = [part for part in environment.get("PATH", "").split(os.pathsep) if part]
     listed = path + [part for part in _STANDARD_PATH if part not in path]

@@ -17,6 +17,8 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.smi_card imp
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
 _LOST, _RESET_REQUIRED = 15, 16
+_BEGIN = '{"python": '
+_DIGITS = 20
 _UUID_BYTES = (4, 2, 2, 2, 6)
 
 
@@ -46,17 +48,26 @@ class Report:
 def read(text: str) -> Report | Failure:
     """The cards, indexed as NVML does, or why there are none. Raises Unreadable for any other text.
 
-    Only the last line counts: what an interpreter's own start-up prints comes before it.
+    Only its own line counts: an interpreter prints before it as it starts, and a library after it as it ends. A number
+    that no card can have is unknown.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.startswith(_BEGIN)]
     try:
-        document = json.loads(lines[-1] if lines else "")
+        document = json.loads(lines[-1] if lines else "", parse_int=_integer, parse_constant=_no_number)
         failure = document.get("failure")
         if failure is not None:
             return Failure(str(failure["stage"]), failure["error"], str(failure["text"]), document["python"])
         return _report(document)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise Unreadable(f"no document of NVML readings: {type(error).__name__}") from None
+
+
+def _integer(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _DIGITS else None
+
+
+def _no_number(_name: str) -> None:
+    """What stands for NaN and the infinities."""
 
 
 def _report(document: Mapping[str, Any]) -> Report:

@@ -106,7 +106,7 @@ def dump(library: Any) -> Document:
         return {**document, "failure": _failure("init", _code(error), _said(error))}
     system = _Asked(library)
     count = system("nvmlDeviceGetCount")
-    if count is None:
+    if not isinstance(count, int) or count < 0:
         why = system.errors.get("nvmlDeviceGetCount")
         return {**document, "failure": _failure("count", why, "the cards cannot be counted")}
     cards = [_card(library, index) for index in range(count)]

@@ -116,9 +116,9 @@ def _gpu(card: SmiGpu) -> contract.Gpu:
         name=_told(card.name),
         pci_address=pci_address(card.pci_bus_id),
         serial=_told(card.serial),
-        memory_total_mib=card.memory_total_mib or None,
-        memory_used_mib=card.memory_used_mib,
-        memory_reserved_mib=card.memory_reserved_mib,
+        memory_total_mib=_amount(card.memory_total_mib) or None,
+        memory_used_mib=_amount(card.memory_used_mib),
+        memory_reserved_mib=_amount(card.memory_reserved_mib),
         utilization_percent=_integer(card.gpu_util),
         temperature_c=card.temperature_c,
         power_draw_w=_watts(card.power_draw_w),
@@ -148,8 +148,8 @@ def _instance(device: SmiMigDevice, card: SmiGpu) -> contract.MigInstance:
         index=device.index,
         gpu_instance_id=device.gi,
         compute_instance_id=device.ci,
-        memory_total_mib=device.memory_total_mib or None,
-        memory_used_mib=device.memory_used_mib,
+        memory_total_mib=_amount(device.memory_total_mib) or None,
+        memory_used_mib=_amount(device.memory_used_mib),
         multiprocessors=device.sm,
         processes=_processes(inside) if card.processes_told else None,
         ecc=None if errors is None else contract.Ecc(uncorrected_volatile=errors),
@@ -279,6 +279,11 @@ def _flag(text: str | None) -> bool | None:
 def _integer(text: str | None) -> int | None:
     found = _INTEGER.match((text or "").strip())
     return int(found.group(0)) if found else None
+
+
+def _amount(mib: int | None) -> int | None:
+    """None for less than nothing, which some drivers tell of what they cannot count."""
+    return None if mib is None or mib < 0 else mib
 
 
 def _watts(value: float | None) -> float | None:

@@ -18,6 +18,8 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.readings.gguf_types im
 MAGIC = b"GGUF"
 HEADER_LIMIT = 64 * 1024 * 1024
 """Bytes of header that are read; those of large vocabularies have some fifteen million."""
+ENTRIES_LIMIT = 200_000
+"""Values and tensors that are read one by one; the largest models have some thousands."""
 _CHUNK = 256 * 1024
 _VERSIONS = (2, 3)
 _STRING, _ARRAY = 8, 9
@@ -69,6 +71,7 @@ def read_header(stream: BinaryIO) -> GgufHeader:
     if version not in _VERSIONS:
         raise Unreadable(f"GGUF versions 2 and 3 can be read, not {version}")
     tensors, pairs = source.number("Q"), source.number("Q")
+    source.expect(tensors + pairs)
     known: Dict[str, _Value] = {}
     for _pair in range(pairs):
         name = source.text()
@@ -112,6 +115,7 @@ class _Source:
     position: int = 0
     _chunk: bytes = b""
     _at: int = 0
+    _entries: int = 0
     _scalars: Dict[str, struct.Struct] = field(default_factory=dict, init=False)
 
     def take(self, count: int) -> bytes:
@@ -152,9 +156,16 @@ class _Source:
         elif inner == _STRING:
             self._skip_strings(count)
         else:
+            self.expect(count)
             for _value in range(count):
                 self.value(inner, depth + 1)
         return None
+
+    def expect(self, entries: int) -> None:
+        """Raises TooLong where these and those before are too many to read: space never written has any number."""
+        self._entries += entries
+        if self._entries > ENTRIES_LIMIT:
+            raise TooLong(f"no more than {ENTRIES_LIMIT} values and tensors are read")
 
     def skip(self, count: int) -> None:
         """Passes over the next bytes."""

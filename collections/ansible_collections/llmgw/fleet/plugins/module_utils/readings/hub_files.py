@@ -14,8 +14,9 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
 TREE_LIMIT = 16 * 1024 * 1024
-INDEX_LIMIT = 64 * 1024 * 1024
+INDEX_LIMIT = 32 * 1024 * 1024
 """Bytes that are read: an index has a line a tensor, which for the largest models is ten million bytes."""
+_MOST_FILES = 20_000
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,11 @@ def read_index(content: bytes) -> ShardIndex:
         raise Unreadable("an index has an object 'weight_map' with a file for every tensor")
     if not all(isinstance(name, str) and name for name in weight_map.values()):
         raise Unreadable("the index maps a tensor to something that is no file name")
+    files = set(weight_map.values())
+    if len(files) > _MOST_FILES:
+        raise Unreadable(f"the index names {len(files)} files, and no model has more than {_MOST_FILES}")
     total = _whole(metadata.get("total_size")) if isinstance(metadata, dict) else None
-    return ShardIndex(tuple(sorted(set(weight_map.values()))), total)
+    return ShardIndex(tuple(sorted(files)), total)
 
 
 def _tree_file(about: Mapping[str, Any]) -> TreeFile:

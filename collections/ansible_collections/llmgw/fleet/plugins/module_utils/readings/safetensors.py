@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
 PREFIX_BYTES = 8
-HEADER_LIMIT = 32 * 1024 * 1024
+HEADER_LIMIT = 16 * 1024 * 1024
 """Bytes of header that are read. The format allows 100 MB; headers of thousands of tensors have one or two."""
 _METADATA = "__metadata__"
 
