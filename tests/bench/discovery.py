@@ -3,11 +3,11 @@
 
     python -m tests.bench.discovery [--rounds 5] [--hosts 16] [--forks 16]
 
-The module runs as Ansible ships it, with nvidia-smi and NVML replaced by stand-ins. `cpu_s` is that of the module's own
-process, `tools_s` that of what it starts; `ping` is Ansible's emptiest module, whose cost every module has. The sweep
-runs over hosts under systemd-nspawn (where those cannot run it is left out and says so), beside `ansible -m setup` and
-a bare parallel ssh in the same run. Prints one JSON line a measurement, then medians and ratios. A machine that does
-other work shows higher numbers; ratios hold better.
+The module runs as Ansible ships it, with nvidia-smi and NVML replaced by stand-ins. `cpu_s` is that of the module and
+of all that it starts, `tools_s` what the stand-ins alone take when they are called by hand; `ping` is Ansible's
+emptiest module, whose cost every module has. The sweep runs over hosts under systemd-nspawn (where those cannot run it
+is left out and says so), beside `ansible -m setup` and a bare parallel ssh in the same run. Prints one JSON line a
+measurement, then medians and ratios. A machine that does other work shows higher numbers; ratios hold better.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -31,6 +32,7 @@ from tests.support import machines
 
 PROJECT = Path(__file__).parents[2]
 COLLECTIONS = PROJECT / "collections"
+UTILS = COLLECTIONS / "ansible_collections/llmgw/fleet/plugins/module_utils"
 MODULE = "llmgw.fleet.node_facts"
 TIMEOUT_S = 300
 
@@ -68,31 +70,14 @@ def shipped(module: str, folder: Path, arguments: dict[str, Any]) -> Path:
     return found
 
 
-def measured(module: Path, path: dict[str, str]) -> tuple[float, float, float, dict[str, Any]]:
-    """Wall seconds of one run, CPU seconds of the module's own process and of those it started, and its answer."""
-    begun = time.monotonic()
+def measured(words: list[str], setting: dict[str, str]) -> tuple[float, float, str]:
+    """Wall seconds of a command, CPU seconds of it and of all it started, and what it printed."""
+    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURE, str(module)],
-        env=environment(**path),
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
+        words, env=environment(**setting), check=False, capture_output=True, text=True, timeout=TIMEOUT_S
     )
-    own, started = json.loads(done.stderr.splitlines()[-1])
-    return time.monotonic() - begun, own, started, json.loads(done.stdout)
-
-
-_MEASURE = """
-import json, resource, runpy, sys
-sys.argv = sys.argv[1:]
-try:
-    runpy.run_path(sys.argv[0], run_name="__main__")
-finally:
-    whose = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
-    times = [resource.getrusage(one) for one in whose]
-    print(json.dumps([one.ru_utime + one.ru_stime for one in times]), file=sys.stderr)
-"""
+    wall, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
 
 
 def on_a_node(rounds: int) -> None:
@@ -120,21 +105,25 @@ def on_a_node(rounds: int) -> None:
             target = folder / str(number)
             target.mkdir()
             module = shipped(module_name, target, arguments)
-            measured(module, setting)  # once for the file cache
-            rows = [measured(module, setting) for _round in range(rounds)]
-            for wall, own, started, _answer in rows:
-                say(measured="module", kind=kind, wall_s=round(wall, 3), cpu_s=round(own, 3), tools_s=round(started, 3))
-            facts = rows[-1][3].get("ansible_facts", {}).get("llmgw", {})
+            command = [sys.executable, str(module)]
+            measured(command, setting)  # once for the file cache
+            rows = [measured(command, setting) for _round in range(rounds)]
+            for wall, cpu, _answer in rows:
+                say(measured="module", kind=kind, wall_s=round(wall, 3), cpu_s=round(cpu, 3))
+            facts = json.loads(rows[-1][2]).get("ansible_facts", {}).get("llmgw", {})
             medians[kind] = {
                 "wall_s": round(statistics.median(row[0] for row in rows), 3),
                 "cpu_s": round(statistics.median(row[1] for row in rows), 3),
-                "tools_s": round(statistics.median(row[2] for row in rows), 3),
                 "facts_bytes": len(json.dumps(facts)),
                 "shipped_bytes": module.stat().st_size,
                 "cards": len(facts.get("gpus") or ()),
             }
+        asked = [["nvidia-smi", *name.split("_")] for name in ("-q_-x", "-L", "topo_-m", "nvlink_-s")]
+        by_tool = sum(measured(words, path)[1] for words in asked)
+        by_library = measured([sys.executable, str(UTILS / "discovery/nvml_dump.py")], by_nvml)[1]
         beyond = {kind: round(one["cpu_s"] - medians["ping"]["cpu_s"], 3) for kind, one in medians.items()}
-        say(measured="module", medians=medians, cpu_s_beyond_ping=beyond)
+        tools = {"nvidia-smi": round(by_tool, 3), "NVML": round(by_library, 3)}
+        say(measured="module", medians=medians, cpu_s_beyond_ping=beyond, tools_s=tools)
 
 
 _KEY = """
