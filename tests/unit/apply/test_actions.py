@@ -50,7 +50,7 @@ def test_facts_are_kept_of_every_host_that_told_them(tmp_path: Path) -> None:
 def test_a_refresh_in_part_is_joined_with_what_is_stored_and_says_of_whom_the_hardware_is_known(
     tmp_path: Path,
 ) -> None:
-    whole = facts("n1", gpus=1, collected_at=NOW - 60, hardware_key="boot 580")
+    whole = facts("n1", gpus=1, collected_at=NOW - 60, hardware_key="boot 580", cpu=contract.Cpu())
     actions.keep_facts(tmp_path, {"n1": discovered(whole), "n2": discovered(facts("n2"))}, NOW - 60)
     assert actions.known_hardware(tmp_path, ["n1", "n2", "n3"]) == {"n1": "boot 580"}
     partly = contract.NodeFacts(collected_at=NOW, hardware_key="boot 580", gathered=("memory",))
@@ -58,6 +58,35 @@ def test_a_refresh_in_part_is_joined_with_what_is_stored_and_says_of_whom_the_ha
     stored = store.load(tmp_path, "n1").facts
     assert stored is not None
     assert (stored.collected_at, stored.gpus, stored.memory) == (NOW, whole.gpus, None)
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        {"probes": (contract.Probe("topology", 20.0, ok=False, detail="no answer"),)},
+        {"engines": None},
+        {"cpu": None},
+        {"gathered": ("memory",)},
+        {"hardware_key": None},
+    ],
+)
+def test_hardware_that_could_not_be_read_is_read_again_by_the_next_refresh(
+    tmp_path: Path, lacking: dict[str, Any]
+) -> None:
+    whole = facts("n1", gpus=1, collected_at=NOW, hardware_key="boot 580", cpu=contract.Cpu())
+    actions.keep_facts(tmp_path, {"n1": discovered(replace(whole, **lacking))}, NOW)
+    assert actions.known_hardware(tmp_path, ["n1"]) == {}
+
+
+def test_a_discovery_that_died_after_a_reboot_leaves_no_hardware_to_be_taken_for_known(tmp_path: Path) -> None:
+    whole = facts("n1", gpus=1, collected_at=NOW - 60, hardware_key="boot-1 580", cpu=contract.Cpu())
+    died = contract.NodeFacts(collected_at=NOW, hardware_key="boot-2 580", gathered=())
+    for known, now in ((whole, NOW - 60), (died, NOW)):
+        actions.keep_facts(tmp_path, {"n1": discovered(known)}, now)
+    stored = store.load(tmp_path, "n1").facts
+    assert stored is not None
+    assert (stored.memory, stored.cpu) == (whole.memory, None)
+    assert actions.known_hardware(tmp_path, ["n1"]) == {}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
+from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import Stored
 from llmgw.nodekit import contract
 from tests.support.fleets import facts
@@ -250,6 +251,41 @@ def test_halves_of_characters_in_facts_are_question_marks_and_cost_nothing_else(
     stored = store.load(tmp_path, "n1")
     assert stored.facts is not None
     assert stored.facts.findings[0].message == "a?b"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e300", "1e999", "9" * 19, "9" * 400])
+def test_a_number_that_nothing_can_have_is_unknown_and_costs_nothing_else(tmp_path: Path, number: str) -> None:
+    document = json.dumps(asdict(NEW) | {"collected_at": "AT", "memory": {"total_bytes": "AT", "available_bytes": 7}})
+    (tmp_path / "n1.json").write_text(document.replace('"AT"', number))
+    stored = store.load(tmp_path, "n1")
+    assert stored == Stored(replace(NEW, collected_at=None, memory=contract.Memory(None, 7)))
+
+
+def test_an_integer_of_more_digits_than_python_reads_makes_facts_broken() -> None:
+    with pytest.raises(LlmgwError, match="the facts are no JSON"):
+        parse_facts(asdict(NEW) | {"contract_version": 10**5000})
+
+
+def test_a_pipe_in_place_of_a_note_holds_nobody_up(tmp_path: Path) -> None:
+    store.save(tmp_path, "n1", NEW)
+    os.mkfifo(tmp_path / "n1.unreachable")
+    assert store.load(tmp_path, "n1") == Stored(NEW)
+    store.mark_unreachable(tmp_path, "n1", 5.0, "gone")
+    assert store.load(tmp_path, "n1").unreachable_since == 5.0
+
+
+def test_the_last_good_is_kept_where_files_cannot_have_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_names: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    store.save(tmp_path, "n1", OLD)
+    store.save(tmp_path, "n1", NEW)
+    (tmp_path / "n1.json").write_text("{")
+    assert store.load(tmp_path, "n1").facts == OLD
+    assert sorted(path.name for path in (tmp_path / "previous").iterdir()) == ["n1.json"]
 
 
 def test_a_pipe_in_place_of_facts_is_no_facts_and_nothing_waits_for_it(tmp_path: Path) -> None:

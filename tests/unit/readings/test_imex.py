@@ -160,7 +160,8 @@ def test_json_may_spell_its_keys_otherwise() -> None:
 
 @pytest.mark.parametrize("word", ["READY", "WAITING_FOR_PEERS", "UNAVAILABLE", "INIT_GPU"])
 def test_one_word_is_the_daemons_own_status(word: str) -> None:
-    assert imex.read(f"{word}\r\n").daemon_status == word
+    found = imex.read(f"{word}\r\n")
+    assert (found.daemon_status, found.n_nodes, found.matrix_size) == (word, None, None)
 
 
 @pytest.mark.parametrize(

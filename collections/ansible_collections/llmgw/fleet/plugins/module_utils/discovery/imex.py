@@ -71,7 +71,7 @@ def read_imex(host: Host, budget_s: float) -> tuple[Imex | None, tuple[Finding, 
 def build(seen: Seen) -> Imex:
     """The facts of what was seen."""
     listed, local = _find_own(seen.domain.nodes, seen.own)
-    size = seen.domain.matrix_size
+    size = seen.domain.matrix_size or (0, 0)
     return Imex(
         active=None if seen.service_state is None else seen.service_state == "active",
         domain_state=seen.domain.domain_state,

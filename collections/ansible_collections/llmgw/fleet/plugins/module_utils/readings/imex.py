@@ -42,17 +42,19 @@ class ListedNode:
 
 @dataclass(frozen=True)
 class ImexReading:
-    """One answer; only `daemon_status` is told by the `-q` form. Pairs are (from, to, word as printed)."""
+    """One answer. Pairs are (from, to, word as printed). The `-q` form tells `daemon_status` alone: what it does not
+    count is None.
+    """
 
     daemon_status: str | None = None
     domain_state: str | None = None
-    n_nodes: int = 0
+    n_nodes: int | None = None
     nodes: tuple[ListedNode, ...] = ()
     ready: tuple[int, ...] = ()
     not_ready: tuple[int, ...] = ()
     local_node: int | None = None
-    matrix_size: tuple[int, int] = (0, 0)
-    non_connected_count: int = 0
+    matrix_size: tuple[int, int] | None = None
+    non_connected_count: int | None = None
     non_connected_pairs: tuple[tuple[int, int, str], ...] = ()
 
 
