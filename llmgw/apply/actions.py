@@ -22,7 +22,7 @@ from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import VARIABLES, Host, relevant
 from llmgw.fleet.joining import joined
 from llmgw.model.plan import Publish
-from llmgw.nodekit import version
+from llmgw.nodekit import contract, parts, version
 from llmgw.plan.text import plan_lines, summary_line
 from llmgw.routes.now import routes_now
 
@@ -81,8 +81,14 @@ def known_hardware(directory: Path, hosts: Iterable[str]) -> dict[str, str]:
     return {
         host: facts.hardware_key
         for host, facts in stored.items()
-        if facts is not None and facts.hardware_key is not None and facts.gathered is None
+        if facts is not None and facts.hardware_key is not None and _holds_hardware(facts)
     }
+
+
+def _holds_hardware(facts: contract.NodeFacts) -> bool:
+    """Whether no part of the hardware is unknown for want of reading it, or because reading it failed."""
+    failed = any(probe.name in parts.HARDWARE and not probe.ok for probe in facts.probes)
+    return facts.gathered is None and not failed and facts.cpu is not None and facts.engines is not None
 
 
 def make_plan(request: Request) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from llmgw.cli.cells import plural
 from llmgw.cli.facts_parse import parse
 from llmgw.cli.facts_text import node_lines
 from llmgw.cli.nodes_text import fleet_lines
-from llmgw.cli.style import printable
+from llmgw.cli.style import page, printable
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.inventory import read_inventory
@@ -63,7 +63,7 @@ def local(
     if as_json:
         print(json.dumps({"format_version": FACTS_FORMAT, **asdict(facts)}, indent=2, sort_keys=True))
     else:
-        print(printable("\n".join(node_lines(name, facts))))
+        print(page(node_lines(name, facts)))
     return exits.OK
 
 
@@ -157,9 +157,9 @@ def show(
         return exits.OK
     fleet = build_snapshot(hosts, stored, View(time.time()), unjudged.tell)
     if node is None:
-        print(printable("\n".join(fleet_lines(fleet))))
+        print(page(fleet_lines(fleet)))
     elif stored[node].facts is None:
         print(printable(f"{node}: no facts stored; `llmgw facts refresh` reads it"))
     else:
-        print(printable("\n".join(node_lines(node, stored[node].facts, fleet.node(node), fleet.taken_at))))
+        print(page(node_lines(node, stored[node].facts, fleet.node(node), fleet.taken_at)))
     return exits.OK

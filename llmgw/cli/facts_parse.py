@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from llmgw.cli import exits, options
-from llmgw.cli.style import printable
+from llmgw.cli.style import page
 from llmgw.errors import LlmgwError
 from llmgw.nodekit import TEXT_KINDS, Unreadable, read_text
 
@@ -41,7 +41,7 @@ def parse(
     if as_json:
         print(json.dumps({"format_version": PARSE_FORMAT, **reading}, indent=2))
     else:
-        print(printable("\n".join(reading_lines(reading))))
+        print(page(reading_lines(reading)))
     return exits.OK
 
 

@@ -17,7 +17,7 @@ from llmgw.apply.inputs import find_paths
 from llmgw.cli import exits, options, unjudged
 from llmgw.cli.facts_text import node_lines
 from llmgw.cli.nodes_text import Sort, fleet_lines, has_problems
-from llmgw.cli.style import printable
+from llmgw.cli.style import page, printable
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.document import fleet_document
@@ -71,9 +71,9 @@ def nodes(
         names = {one.name for one in asked if has_problems(one) or not problems}
         print(json.dumps(_document(fleet, names), indent=2))
     elif wanted:
-        print(printable("\n\n".join(_in_full(fleet, name) for name in wanted)))
+        print("\n\n".join(_in_full(fleet, name) for name in wanted))
     else:
-        print(printable("\n".join(fleet_lines(fleet, sort, _width(), problems=problems))))
+        print(page(fleet_lines(fleet, sort, _width(), problems=problems)))
     return exits.OK
 
 
@@ -92,7 +92,7 @@ def _refuse_unknown(fleet: FleetSnapshot, names: list[str]) -> None:
 
 def _in_full(fleet: FleetSnapshot, name: str) -> str:
     node = fleet.node(name)
-    return "\n".join(node_lines(name, node.facts if node else None, node, fleet.taken_at, fleet.domains))
+    return page(node_lines(name, node.facts if node else None, node, fleet.taken_at, fleet.domains))
 
 
 def _document(fleet: FleetSnapshot, names: Container[str]) -> dict[str, Any]:

@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from itertools import combinations
 from typing import Any, TypeVar
 
 from llmgw.errors import LlmgwError, LlmgwErrors
@@ -23,6 +21,8 @@ _Read = TypeVar("_Read")
 _NAME = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _KEYS = ("kind", "hcas", "cidrs", "rails")
 _SELECTORS = ("pci", "sm_guids", "subnet_prefix", "netdevs")
+_LONGEST = 200
+_MOST_TOLD = 100
 _FIX = "mend it in the inventory, group_vars or host_vars; docs/how-to/declare-fabrics.md has examples"
 _QUOTE = "write it in quotes: YAML reads some addresses and GUIDs as numbers"
 
@@ -71,13 +71,16 @@ def read_declarations(hosts: Iterable[Host]) -> dict[str, tuple[Declaration, ...
     found: dict[str, tuple[Declaration, ...]] = {}
     for host in sorted(hosts, key=lambda one: one.name):
         value = host.variables.get(VARIABLE, {})
-        text = json.dumps(value, sort_keys=True, default=str)
+        text = _quoted(value, None)
         if text not in read:
             read[text] = _read(value)
         holders.setdefault(text, []).append(host.name)
         found[host.name] = read[text][0]
     errors = [_error(mistake, holders[text]) for text, (_, mistakes) in read.items() for mistake in mistakes]
     errors = errors or list(_disagreements(found))
+    if len(errors) > _MOST_TOLD:
+        more = LlmgwError("inventory-value", f"{VARIABLE} has {len(errors) - _MOST_TOLD} more mistakes", fix=_FIX)
+        errors = [*errors[:_MOST_TOLD], more]
     if len(errors) > 1:
         raise LlmgwErrors(errors)
     for error in errors:
@@ -120,12 +123,14 @@ def _read(value: Any) -> tuple[tuple[Declaration, ...], tuple[_Mistake, ...]]:
         what = "is a template, and only a playbook run can resolve it"
         return (), (_Mistake("", what, TEMPLATE_FIX, "inventory-template"),)
     if not isinstance(value, dict):
-        return (), (_Mistake("", f"is not a mapping of fabric names: {value!r}"),)
+        return (), (_Mistake("", f"is not a mapping of fabric names: {_quoted(value)}"),)
     mistakes: list[_Mistake] = []
     declarations = []
     for name, body in value.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            mistakes.append(_Mistake("", f"has a fabric that cannot be called {name!r}", "use letters, digits, . _ -"))
+            mistakes.append(
+                _Mistake("", f"has a fabric that cannot be called {_quoted(name)}", "use letters, digits, . _ -")
+            )
         else:
             reader = _Reader(name, mistakes)
             declarations.append(reader.declaration(body))
@@ -174,16 +179,16 @@ class _Reader:
 
     def _mapping(self, key: str, value: Any, known: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(value, dict):
-            self._wrong(key, f"is not a mapping: {value!r}")
+            self._wrong(key, f"is not a mapping: {_quoted(value)}")
             return {}
-        for unknown in sorted(str(name) for name in value if name not in known):
+        for unknown in sorted(_cut(str(name)) for name in value if name not in known):
             self._wrong(f"{key}.{unknown}" if key else unknown, "is not known", f"known are {', '.join(known)}")
         return value
 
     def _choice(self, key: str, value: Any, choices: tuple[str, ...]) -> str:
         if value in choices and isinstance(value, str):
             return value
-        said = "is missing" if value is None else f"is {value!r}"
+        said = "is missing" if value is None else f"is {_quoted(value)}"
         self._wrong(key, f"{said}: it is {' or '.join(choices)}")
         return choices[0]
 
@@ -191,21 +196,34 @@ class _Reader:
         if value is None:
             return ()
         if not isinstance(value, list) or not value:
-            self._wrong(key, f"is not a list with something in it: {value!r}")
+            self._wrong(key, f"is not a list with something in it: {_quoted(value)}")
             return ()
         found: list[_Read] = []
         for entry in value:
             if not isinstance(entry, str) or not entry.strip():
-                self._wrong(key, f"holds {entry!r}, which is no text", _QUOTE)
+                self._wrong(key, f"holds {_quoted(entry)}, which is no text", _QUOTE)
                 continue
             try:
                 found.append(read(entry.strip()))
             except ValueError as error:
-                self._wrong(key, f"holds {entry!r}: {error}")
+                self._wrong(key, f"holds {_quoted(entry)}: {_cut(str(error))}")
         return tuple(sorted(set(found), key=str))
 
     def _wrong(self, key: str, what: str, fix: str = _FIX) -> None:
         self._mistakes.append(_Mistake(f"{self._name}.{key}" if key else self._name, what, fix))
+
+
+def _quoted(value: Any, longest: int | None = _LONGEST) -> str:
+    """The value as it would be written, and no more of it than a line."""
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a {type(value).__name__} that is nested too deep"
+    return text if longest is None else _cut(text, longest)
+
+
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def _prefix(text: str) -> str:
@@ -215,12 +233,36 @@ def _prefix(text: str) -> str:
     return prefix
 
 
-def _overlaps(declarations: Iterable[Declaration]) -> Iterator[_Mistake]:
-    """Ports that two fabrics of one host would both have."""
-    for one, other in combinations(declarations, 2):
-        both = f"{one.name} and {other.name}"
-        shared = [*sorted(set(one.pci) & set(other.pci)), *sorted(set(one.sm_guids) & set(other.sm_guids))]
-        shared += [one.subnet_prefix] if one.subnet_prefix and one.subnet_prefix == other.subnet_prefix else []
-        shared += [str(a) for a in one.cidrs for b in other.cidrs if a.version == b.version and a.overlaps(b)]
-        for value in shared:
-            yield _Mistake("", f"gives {value} to both {both}", "a port is in one fabric: leave it in one of them")
+def _overlaps(declarations: Sequence[Declaration]) -> Iterator[_Mistake]:
+    """What two fabrics of one host would both have, once for each fabric that has it after the first."""
+    first: dict[str, str] = {}
+    for one in declarations:
+        for value in (*one.pci, *one.sm_guids, *filter(None, [one.subnet_prefix])):
+            if first.setdefault(value, one.name) != one.name:
+                yield _shared(value, first[value], one.name)
+    order = {one.name: place for place, one in enumerate(declarations)}
+    networks = [(network, one.name) for one in declarations for network in one.cidrs]
+    around: list[tuple[Network, str]] = []
+    # Networks are inside one another or apart: those around the next one are the last of those before it.
+    for network, name in sorted(networks, key=lambda entry: (entry[0].version, *_span(entry[0]), order[entry[1]])):
+        while around and not _is_inside(network, around[-1][0]):
+            around.pop()
+        other = next((holder for _, holder in reversed(around) if holder != name), None)
+        if other is not None:
+            yield _shared(str(network), *sorted((other, name), key=order.__getitem__))
+        around.append((network, name))
+
+
+def _shared(value: str, one: str, other: str) -> _Mistake:
+    return _Mistake("", f"gives {value} to both {one} and {other}", "a port is in one fabric: leave it in one of them")
+
+
+def _span(network: Network) -> tuple[int, int]:
+    return int(network.network_address), network.prefixlen
+
+
+def _is_inside(network: Network, other: Network) -> bool:
+    same = network.version == other.version and network.prefixlen >= other.prefixlen
+    return same and int(network.network_address) >> (network.max_prefixlen - other.prefixlen) == int(
+        other.network_address
+    ) >> (other.max_prefixlen - other.prefixlen)

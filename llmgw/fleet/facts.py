@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,6 +13,9 @@ from llmgw.errors import LlmgwError
 from llmgw.nodekit import contract
 
 _FACTS = TypeAdapter(contract.NodeFacts)
+_DIGITS = 18
+_BEYOND = 1e18
+_ODD_NUMBER = re.compile(r"[ \[](?:-?[0-9]{19}|-?Infinity|NaN|-?[0-9.]+e\+)")
 _FIX = "run `llmgw facts refresh`: it reads the node again; until then the last good facts are used"
 
 
@@ -31,16 +35,35 @@ def parse_facts(document: Any) -> contract.NodeFacts:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the top"
         raise LlmgwError("facts-broken", f"the facts are wrong at {place}: {first['msg']}", fix=_FIX) from error
+    except ValueError as error:
+        raise LlmgwError("facts-broken", f"the facts are no JSON: {error}", fix=_FIX) from error
 
 
 def _as_text(document: dict[str, Any]) -> Any:
-    """The document with `?` for halves of characters, which JSON can write and no file, terminal or bundle can hold.
+    """The document with `?` for halves of characters, which JSON can write and no file, terminal or bundle can hold,
+    and without numbers that nothing can have: NaN, the infinities, what needs more than 64 bits.
 
-    A node may name files in any bytes; that must not cost the fleet a plan.
+    A node may name files in any bytes, and its tools may print anything; that must not cost the fleet a plan.
     """
     text = json.dumps(document, ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.loads(text.encode("utf-8", "replace"))
-    return document
+        text = text.encode("utf-8", "replace").decode()
+    else:
+        if not _ODD_NUMBER.search(text):
+            return document
+    return json.loads(text, parse_int=_integer, parse_float=_decimal, parse_constant=_no_number)
+
+
+def _integer(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _DIGITS else None
+
+
+def _decimal(text: str) -> float | None:
+    number = float(text)
+    return number if abs(number) < _BEYOND else None
+
+
+def _no_number(_name: str) -> None:
+    """What stands for NaN and the infinities."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,8 +57,15 @@ class Stored:
 
 def holds_template(value: Any) -> bool:
     """Whether a variable's value, or anything in it, is a template that only a playbook run can resolve."""
-    text = json.dumps(value, default=str)
-    return any(mark in text for mark in TEMPLATE_MARKS)
+    ahead, seen = [value], set()
+    while ahead:
+        one = ahead.pop()
+        if isinstance(one, str) and any(mark in one for mark in TEMPLATE_MARKS):
+            return True
+        if isinstance(one, (dict, list, tuple)) and id(one) not in seen:  # an anchor of YAML may hold itself
+            seen.add(id(one))
+            ahead += [*one, *one.values()] if isinstance(one, dict) else one
+    return False
 
 
 def relevant(variables: Mapping[str, Any]) -> dict[str, Any]:

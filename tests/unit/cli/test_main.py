@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 from llmgw.cli import main, plan
-from llmgw.cli.style import coloured
+from llmgw.cli.style import coloured, page
 from tests.support.fleet_directory import Called, FleetDirectory
 
 Call = Callable[..., Called]
@@ -128,6 +128,15 @@ def test_only_a_terminal_gets_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_color_takes_the_colour_away(monkeypatch: pytest.MonkeyPatch, value: str, *, plain: bool) -> None:
     monkeypatch.setenv("NO_COLOR", value)
     assert (coloured(LINES, Stream(terminal=True)) == LINES) is plain  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("strange", ["\n", "\r\n", "\u2028", "\x1b[2J", "\x9b1m", "\u202e", "\u200f", "\ud800"])
+def test_a_name_breaks_no_line_and_steers_no_terminal(strange: str) -> None:
+    name = f"a{strange}+ chat/0"
+    for shown in (page([name, "end"]), "\n".join(coloured([name, "end"], None))):
+        first, last = shown.splitlines()
+        assert (first[:3], last) == ("a\\u", "end")
+        assert first.isprintable()
 
 
 def test_output_that_nobody_takes_is_an_error_in_a_sentence() -> None:

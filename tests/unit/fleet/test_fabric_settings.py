@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import re
 import textwrap
+import time
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from llmgw.errors import LlmgwError, LlmgwErrors
@@ -124,7 +127,7 @@ def test_all_mistakes_are_told_at_once_and_each_of_them_once() -> None:
         (
             {"kind": "roce", "cidrs": ["10.0.0.0/8"]},
             {"kind": "roce", "cidrs": ["10.9.0.0/16", "fd00::/8"]},
-            "gives 10.0.0.0/8 to both",
+            "gives 10.9.0.0/16 to both ib-a and ib-b",
         ),
     ],
 )
@@ -164,3 +167,64 @@ def test_a_template_is_refused_as_such_and_not_as_a_wrong_value(value: Any) -> N
         "llmgw_fabrics of n1 (and of 1 more hosts) is a template, and only a playbook run can resolve it"
     )
     assert "group_vars" in (error.fix or "")
+
+
+def test_networks_of_one_fabric_may_be_inside_one_another_and_those_of_two_may_be_neighbours() -> None:
+    declared: dict[str, Any] = {
+        "a": {"kind": "roce", "cidrs": ["10.0.0.0/8", "10.1.0.0/16", "fd00::/16"]},
+        "b": {"kind": "roce", "cidrs": ["11.0.0.0/8", "9.255.255.0/24", "fd01::/16"]},
+    }
+    assert len(read_declarations([host("n1", declared)])["n1"]) == 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 63), st.integers(26, 32), st.sampled_from("abc")), max_size=8))
+def test_fabrics_share_a_network_exactly_when_two_of_their_networks_overlap(
+    drawn: list[tuple[int, int, str]],
+) -> None:
+    networks = [(ip_network((f"10.0.0.{begin}", length), strict=False), name) for begin, length, name in drawn]
+    declared: dict[str, Any] = {}
+    for network, name in networks:
+        declared.setdefault(name, {"kind": "roce", "cidrs": []})["cidrs"].append(str(network))
+    clash = any(one.overlaps(other) for one, name in networks for other, whose in networks if name != whose)
+    try:
+        read_declarations([host("n1", declared)])
+    except (LlmgwError, LlmgwErrors):
+        assert clash
+    else:
+        assert not clash
+
+
+def test_ten_thousand_entries_are_read_at_once() -> None:
+    many: dict[str, Any] = {
+        name: {"kind": "roce", "cidrs": [f"{first}.{number // 256}.{number % 256}.0/24" for number in range(5_000)]}
+        for name, first in (("a", 10), ("b", 11))
+    }
+    many |= {
+        f"f{number}": {"kind": "infiniband", "hcas": {"pci": [f"{number:04x}:01:00.0"]}} for number in range(5_000)
+    }
+    begun = time.process_time()
+    assert len(read_declarations([host("n1", many)])["n1"]) == 5_002
+    assert time.process_time() - begun < 5
+
+
+def test_ten_thousand_mistakes_are_a_hundred_and_their_number() -> None:
+    errors = refused(host("n1", {f"no name {number}": PCI for number in range(10_000)}))
+    assert len(errors) == 101
+    assert errors[-1].why == "llmgw_fabrics has 9900 more mistakes"
+
+
+def test_a_value_of_any_length_is_told_in_a_line() -> None:
+    (error,) = refused(host("n1", {"a": {**PCI, "kind": "x" * 10**6}}))
+    assert len(error.why) < 400
+
+
+def test_keys_and_values_that_are_no_text_are_mistakes_like_any_other() -> None:
+    holds_itself: dict[str, Any] = {}
+    holds_itself["a"] = holds_itself
+    deep: dict[Any, Any] = {}
+    for _level in range(5_000):
+        deep = {"a": deep}
+    odd: dict[Any, Any] = {1: 2, None: 3, (4, 5): 6}
+    odd_names: dict[Any, Any] = {"a": PCI, 7: PCI}
+    for value in ({"a": {**PCI, **odd}}, odd_names, holds_itself, deep):
+        assert {error.code for error in refused(host("n1", value))} == {"inventory-value"}
