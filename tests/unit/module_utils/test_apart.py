@@ -22,6 +22,11 @@ def test_the_result_is_that_of_the_function() -> None:
     assert apart.call(os.getpid, 20) != os.getpid()
 
 
+@pytest.mark.parametrize("seconds", [1e9, 1e300, float("inf")])
+def test_any_time_may_be_given(seconds: float) -> None:
+    assert apart.call(lambda: 7, seconds) == 7
+
+
 def test_a_result_larger_than_a_pipe_comes_whole() -> None:
     assert apart.call(lambda: "x" * 3_000_000, 20) == "x" * 3_000_000
 
@@ -96,6 +101,15 @@ call(note, 60)
             time.sleep(0.01)
         caller.kill()
     assert ended(int(noted.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("failing", ["pipe", "fork"])
+def test_without_room_for_a_process_the_function_is_called_here(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, failing, refuse)
+    assert apart.call(os.getpid, 20) == os.getpid()
 
 
 def test_what_it_prints_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:

@@ -116,6 +116,26 @@ def test_a_command_that_ignores_its_input_does_not_hurt() -> None:
     assert process.run(["true"], 20, ENVIRONMENT, "x" * 1_000_000).rc == 0
 
 
+def test_a_process_that_may_open_no_more_files_runs_nothing_and_leaves_nothing_behind() -> None:
+    code = f"""
+import os, resource
+from {process.__name__} import run
+environment = dict(os.environ)
+run(["true"], 5, environment)
+seen = set()
+for most in range(3, 24):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, 64))
+    seen.add(run(["true"], 5, environment).rc)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+print(sorted(seen))
+"""
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (found.stderr, found.returncode) == ("", 0)
+    assert found.stdout == "[0, 126]\n", found.stderr
+
+
 def test_output_that_is_no_text_is_kept_readable() -> None:
     code = "import sys; sys.stdout.buffer.write(b'a\\xffb')"
     assert process.run([sys.executable, "-c", code], 20, ENVIRONMENT).stdout == "a\ufffdb"

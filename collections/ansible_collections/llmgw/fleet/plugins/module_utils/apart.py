@@ -20,6 +20,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils import leash
 
 _CHUNK = 65536
 _LENGTH = 8
+_LOOK_S = 60.0
 _REAP_S = 0.5
 _PAUSE_S = 0.001
 _T = TypeVar("_T")
@@ -36,14 +37,16 @@ def call(function: Callable[[], _T], seconds: float) -> _T:
     this process has one thread.
     """
     deadline = time.monotonic() + seconds
-    result, told = os.pipe()
-    alive, life = os.pipe()  # nothing is written: it ends when this process does
+    pipes: list[int] = []
     try:
+        pipes += os.pipe()
+        pipes += os.pipe()
         other = os.fork()
-    except OSError:  # no room for a process
-        for handle in (result, told, alive, life):
+    except OSError:  # no room for a process, or too many files are open
+        for handle in pipes:
             os.close(handle)
         return function()
+    result, told, alive, life = pipes  # to `life` nothing is written: it ends when this process does
     if other == 0:
         os.close(result)
         os.close(life)
@@ -73,7 +76,8 @@ def _be_other(function: Callable[[], _T], told: int, alive: int) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for handle in (0, 1, 2):
             os.dup2(nothing, handle)
-        threading.Thread(target=_follow, args=(alive,), daemon=True).start()
+        with contextlib.suppress(RuntimeError):  # no room for a thread
+            threading.Thread(target=_follow, args=(alive,), daemon=True).start()
         answer = pickle.dumps(_outcome(function))
         waiting = memoryview(len(answer).to_bytes(_LENGTH, "big") + answer)
         while waiting:
@@ -107,8 +111,10 @@ def _whole(result: int, deadline: float) -> bytes | None:
     poll.register(result, select.POLLIN)
     while length is None or len(answer) < length:
         left = deadline - time.monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
+        if left <= 0:
             return None
+        if not poll.poll(min(left, _LOOK_S) * 1000):
+            continue
         chunk = os.read(result, _CHUNK)
         if not chunk:
             return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 import sys
@@ -29,6 +30,7 @@ SCAN_LIMIT = 20_000
 _MOUNT_TIMEOUT_S = 3.0
 _SEARCH_TIMEOUT_S = 1.0
 _STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_SECRET = re.compile("token|secret|passw|credential|api_?key|(?<![a-z0-9])key", re.IGNORECASE)
 _T = TypeVar("_T")
 
 
@@ -297,9 +299,10 @@ def _answers(directory: str) -> bool:
 
 def _environment() -> dict[str, str]:
     """This process's environment with LC_ALL=C, the address of the user's manager, and on PATH the system's
-    directories and none that hangs.
+    directories and none that hangs; without secrets, which a tool that fails may print (R10).
     """
-    environment = dict(os.environ, LC_ALL="C")
+    environment = {name: value for name, value in os.environ.items() if not _SECRET.search(name)}
+    environment["LC_ALL"] = "C"
     path = [part for part in environment.get("PATH", "").split(os.pathsep) if part]
     listed = path + [part for part in _STANDARD_PATH if part not in path]
     environment["PATH"] = os.pathsep.join(part for part in listed if part in _STANDARD_PATH or _answers(part))

@@ -71,7 +71,10 @@ def _tell(line: str) -> None:
 
 
 def _start() -> int | None:
-    reading, writing = os.pipe()
+    try:
+        reading, writing = os.pipe()
+    except OSError:  # too many files are open
+        return None
     actions = (
         (os.POSIX_SPAWN_DUP2, reading, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

@@ -59,7 +59,13 @@ def run(argv: Sequence[str], timeout_s: float, environment: dict[str, str], stdi
         return Result(UNUSABLE, "", f"{argv[0]}: {error}")
     leash.hold(process.pid)
     deadline = time.monotonic() + timeout_s
-    conversation = _Conversation(process, (stdin or "").encode("utf-8", "surrogateescape"))
+    try:
+        conversation = _Conversation(process, (stdin or "").encode("utf-8", "surrogateescape"))
+    except OSError as error:  # too many files are open
+        _end(process)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            _finish(stream)
+        return Result(UNUSABLE, "", f"{argv[0]}: {error}")
     conversation.hold(deadline)
     ended = _ends(process, time.monotonic() if conversation.is_flood else deadline)
     rc = _end(process)
@@ -108,13 +114,13 @@ class _Conversation:
                 if finished:
                     self._selector.unregister(key.fileobj)
                     if events & selectors.EVENT_WRITE:
-                        self._finish(self._process.stdin)
+                        _finish(self._process.stdin)
 
     def close(self) -> list[str]:
         """What was printed, standard output first; releases the pipes."""
         self._selector.close()
         for stream in self._streams:
-            self._finish(stream)
+            _finish(stream)
         return [b"".join(chunks).decode("utf-8", "replace") for chunks in self._output.values()]
 
     def _read(self, handle: int) -> bool:
@@ -136,11 +142,11 @@ class _Conversation:
             return True
         return not self._waiting
 
-    @staticmethod
-    def _finish(stream: IO[bytes] | None) -> None:
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
+
+def _finish(stream: IO[bytes] | None) -> None:
+    if stream is not None:
+        with contextlib.suppress(OSError):
+            stream.close()
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

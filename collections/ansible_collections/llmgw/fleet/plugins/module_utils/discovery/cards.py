@@ -20,6 +20,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
     nvml_dump,
     nvml_words,
     presence,
+    quoting,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
@@ -31,6 +32,7 @@ _NVML_S = 15.0
 # Part of the time that NVML may take: what is left must do for nvidia-smi, which asks the same driver.
 _SHARE = 0.4
 _QUOTE = 200
+_LONGEST = 400
 _NO_TOOL = "nvidia-smi-missing"
 _INSTALL = "Install nvidia-ml-py for the Python that runs discovery: {python} -m pip install nvidia-ml-py."
 _MISMATCH = "Reboot the node, or reload the nvidia modules when nothing uses them."
@@ -114,6 +116,7 @@ def _fallen_back(cards: gpu_build.Cards, refusal: _Refusal) -> gpu_build.Cards:
     """The cards of nvidia-smi with the reason why they are not NVML's, as long as that is a cause of its own."""
     if cards.gpus == ():
         return cards
+    refusal = replace(refusal, reason=quoting.quoted(refusal.reason, _LONGEST))
     driver = replace(cards.driver or contract.GpuDriver(), fallback_reason=refusal.reason)
     known = cards.gpus is not None
     if not known and (refusal.missing or any(one.code != _NO_TOOL for one in cards.findings)):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, Iterable, Mapping
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract, unitfile
-from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_class, gpu_fabric
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gpu_class, gpu_fabric, quoting
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.readings.smi_list import ListedGpu
@@ -129,4 +129,7 @@ def _owned(
 ) -> tuple[contract.DeviceProcess, ...] | None:
     if processes is None:
         return None
-    return tuple(replace(process, unit=unit_of(process.pid)) for process in processes)
+    return tuple(
+        replace(process, name=process.name and quoting.quoted(process.name), unit=unit_of(process.pid))
+        for process in processes
+    )

@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, Iterable, TypeVar
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Finding, Probe
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.quoting import quoted
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import within
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 _ASKING = 0.9
+_LOOKED_AT = 10_000
 _T = TypeVar("_T")
 
 
@@ -47,7 +49,7 @@ class Probes:
         try:
             value = self._within(self.left(at_most_s), probe)
         except Exception as error:  # noqa: BLE001 - whatever a machine does to a probe, the others go on (D15)
-            detail = " ".join(f"{type(error).__name__}: {error}".split())
+            detail = quoted(" ".join(f"{type(error).__name__}: {error}"[:_LOOKED_AT].split()))
             self.done.append(Probe(name, _since(begun), ok=False, detail=detail, at=at))
             self.found(name, [_failed(name, detail)])
             return None
@@ -56,7 +58,9 @@ class Probes:
 
     def found(self, name: str, findings: Iterable[Finding]) -> None:
         """Keeps findings as those of a part, so that they go when the part is read again."""
-        self.findings.extend(replace(finding, part=name) for finding in findings)
+        for one in findings:
+            evidence = tuple(map(quoted, one.evidence))
+            self.findings.append(replace(one, part=name, message=quoted(one.message), evidence=evidence))
 
     @staticmethod
     def _within(seconds: float, probe: Callable[[], _T]) -> _T:
