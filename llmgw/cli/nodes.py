@@ -22,7 +22,7 @@ from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.document import fleet_document
 from llmgw.fleet.inventory import read_inventory
-from llmgw.fleet.snapshot import View, build_snapshot, unreadable
+from llmgw.fleet.snapshot import View, build_snapshot
 from llmgw.fleet.usage import Usage, by_class
 from llmgw.model.node import FleetSnapshot
 
@@ -60,9 +60,8 @@ def nodes(
     hosts = read_inventory(paths.inventory)
     stored = {host.name: store.load(paths.facts, host.name) for host in hosts}
     for one in stored.values():
-        error = unreadable(one)
-        if error is not None:
-            print(printable(error), file=sys.stderr)
+        if one.error is not None:
+            print(printable(one.error), file=sys.stderr)
     fleet = build_snapshot(hosts, stored, View(time.time(), declared_lost=frozenset(lost or ())), unjudged.tell)
     wanted = list(dict.fromkeys(node or ()))
     _refuse_unknown(fleet, [*wanted, *(lost or ())])

@@ -139,20 +139,9 @@ def _gateway(host: Host, stored: Stored, view: View) -> GatewayHost:
     return GatewayHost(NodeName(host.name), state, facts.bundle if facts else None, facts)
 
 
-def unreadable(stored: Stored) -> LlmgwError | None:
-    """What is wrong with the newest facts of a host, and what is believed until they are read again; None: nothing."""
-    error = stored.error
-    if error is None or stored.facts is not None:
-        return error
-    fix = (
-        "run `llmgw facts refresh`: it reads the node again; none are stored that are older, so nothing is known of it"
-    )
-    return LlmgwError(error.code, error.why, where=error.where, fix=fix)
-
-
 def _own_findings(host: Host, stored: Stored) -> tuple[contract.Finding, ...]:
     found = []
-    error = unreadable(stored)
+    error = stored.error
     if error is not None:
         found.append(
             contract.Finding("facts-unreadable", "warn", f"{error.where}: {error.why}", remedy=error.fix, subject=None)

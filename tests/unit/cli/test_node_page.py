@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from llmgw.cli.facts_text import node_lines
-from llmgw.errors import LlmgwError
-from llmgw.fleet.hosts import Host, Stored
+from llmgw.fleet import store
+from llmgw.fleet.hosts import Host
 from llmgw.fleet.snapshot import View, build_snapshot
 from llmgw.nodekit import contract
 from tests.support.fabric_fleets import ib, linked, tray
@@ -40,14 +41,14 @@ def test_a_page_has_what_is_wrong_right_below_the_state_and_remarks_at_its_end()
     assert lines[-1].split()[0] == "info"
 
 
-def test_a_page_says_whether_older_facts_are_in_force_where_the_newest_are_broken() -> None:
-    error = LlmgwError("facts-broken", "the facts are not whole JSON", where="facts/n1.json", fix="the older are used")
+def test_a_page_says_whether_older_facts_are_in_force_where_the_newest_are_broken(tmp_path: Path) -> None:
+    (tmp_path / "n1.json").write_text("{", encoding="utf-8")
     host = Host("n1", node=True, gateway=False)
-    (bare,) = build_snapshot([host], {"n1": Stored(None, error)}, View(NOW)).nodes
+    (bare,) = build_snapshot([host], {"n1": store.load(tmp_path, "n1")}, View(NOW)).nodes
     shown = " ".join(" ".join(node_lines("n1", None, bare, NOW)).split())
     assert "none are stored that are older, so nothing is known of it" in shown
     assert "facts stored and unreadable" in shown
-    assert "the older are used" not in shown
+    assert "until then the last good facts are used" not in shown
 
 
 def test_a_page_is_no_wider_than_a_hundred_columns_and_has_the_worst_first() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from llmgw.errors import LlmgwError
 from llmgw.fleet.hosts import Host, Stored
-from llmgw.fleet.snapshot import View, build_snapshot, unreadable
+from llmgw.fleet.snapshot import View, build_snapshot
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.nodekit import contract
 from tests.support.fabric_fleets import by_pci, ib, imex, linked, tray
@@ -190,14 +190,6 @@ def test_a_node_out_of_reach_knows_since_when_and_when_it_was_last_tried() -> No
 def test_why_a_node_is_out_of_reach_is_told_without_what_ssh_says_of_its_own_socket(reason: str, told: str) -> None:
     (finding,) = node_of(host(), replace(away(10), unreachable_reason=reason)).findings
     assert finding.message == f"n1 does not answer: {told}"
-
-
-def test_unreadable_facts_without_older_ones_leave_nothing_in_force() -> None:
-    assert unreadable(Stored(FACTS, BROKEN)) is BROKEN
-    assert unreadable(Stored(FACTS)) is None
-    (finding,) = node_of(host(), Stored(None, BROKEN)).findings
-    assert finding.remedy is not None
-    assert finding.remedy.endswith("none are stored that are older, so nothing is known of it")
 
 
 def test_the_address_is_the_one_for_engines_else_ansibles_else_the_name() -> None:

@@ -158,3 +158,11 @@ def test_a_number_that_nobody_can_mean_is_unknown_and_breaks_nothing() -> None:
     unit = "[X-Llmgw]\nReplica=chat/0\nPort=" + "9" * 5000 + "\n"
     seen = look(Node({f"{UNITS}/{NAME}": unit, "/var/lib/llmgw/generation": "9" * 5000}, {NAME: RUNNING}))[NAME]
     assert (seen.replica, seen.port) == ("chat/0", None)
+
+
+def test_a_unit_file_that_somebody_blew_up_costs_its_text_and_not_its_digest() -> None:
+    files: dict[str, str | bytes] = {f"{UNITS}/{NAME}": text() + "# " + "x" * 70_000 + "\n"}
+    unit = look(Node(files, {NAME: RUNNING}))[NAME]
+    assert unit.text is None
+    assert unit.edited is True
+    assert unit.actual_text_digest not in {None, unit.text_digest}

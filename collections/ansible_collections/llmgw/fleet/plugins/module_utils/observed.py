@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 _ENVIRONMENT_LIMIT = 1024 * 1024
+# Of a unit that llmgw writes a few thousand are used; facts must stay small whatever somebody puts there.
+_TEXT_LIMIT = 65536
 _NO_LIMIT = 2**63  # systemd writes "not set" as the largest number
 _ENABLED = {"enabled": True, "enabled-runtime": True, "disabled": False}
 _GONE = ("inactive", "")
@@ -111,7 +113,7 @@ def _unit(
         edited=None if actual is None else edited or actual != header.text_digest,
         needs_reload={"yes": True, "no": False}.get(said.get("NeedDaemonReload", "")),
         generation=record.generation,
-        text=text,
+        text=text if text is not None and len(text) <= _TEXT_LIMIT else None,
     )
 
 

@@ -10,6 +10,7 @@ import os
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Tuple
 
+from ansible_collections.llmgw.fleet.plugins.module_utils import apart
 from ansible_collections.llmgw.fleet.plugins.module_utils.capture import names, saving, secret_words
 from ansible_collections.llmgw.fleet.plugins.module_utils.capture.errors import CaptureError
 from ansible_collections.llmgw.fleet.plugins.module_utils.capture.recorder import RecordingHost
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _NOT_ASKED = ("module_version",)
 _HOST_NAME = "/proc/sys/kernel/hostname"
 _KEY_BYTES = 32
+_GRACE_S = 60.0
+"""Discovery ends by itself in time; this is for replacing what is to be replaced, and for the archive."""
 _INDEX = saving.INDEX
 _AGAIN = "make the capture again: llmgw capture"
 
@@ -53,7 +56,17 @@ class Taken(NamedTuple):
 
 
 def write(host: Host, options: Options, path: str, name: str | None, redaction: Redaction | None) -> Taken:
-    """Captures a machine as the archive `path`, under this name or its own. Raises OSError."""
+    """Captures a machine as the archive `path`, under this name or its own. Raises OSError.
+
+    In a process of its own, as discovery is: a filesystem that never answers must not keep the caller from ending.
+    """
+    try:
+        return apart.call(lambda: _write(host, options, path, name, redaction), options.timeout_s + _GRACE_S)
+    except apart.NoResult as error:
+        raise TimeoutError(f"the machine could not be read to the end: {error}") from error
+
+
+def _write(host: Host, options: Options, path: str, name: str | None, redaction: Redaction | None) -> Taken:
     recording, _facts = take(host, options)
     called = name or (host.read(_HOST_NAME) or b"").decode("ascii", "replace").strip() or "machine"
     if redaction is not None:

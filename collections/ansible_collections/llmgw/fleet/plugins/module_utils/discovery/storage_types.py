@@ -25,20 +25,6 @@ _LOCAL = frozenset(_ON_DISK | _FOREIGN | _IMAGES | _IN_MEMORY | {"overlay", "auf
 # A bucket has no size, so these make one up.
 _BUCKETS = ("s3fs", "rclone", "gcsfuse", "goofys", "blobfuse", "blobfuse2", "mountpoint-s3")
 _SIZELESS = frozenset(f"fuse.{name}" for name in _BUCKETS)
-_KERNEL = {
-    "proc",
-    "sysfs",
-    "cgroup",
-    "cgroup2",
-    "devpts",
-    "debugfs",
-    "tracefs",
-    "securityfs",
-    "configfs",
-    "bpf",
-    "mqueue",
-}
-_PSEUDO = frozenset(_KERNEL | {"pstore", "efivarfs", "fusectl", "binfmt_misc", "hugetlbfs", "devtmpfs", "rpc_pipefs"})
 
 
 def is_shared(filesystem_type: str, source: str = "") -> bool | None:
@@ -56,11 +42,6 @@ def has_size(filesystem_type: str, source: str = "") -> bool:
 def is_image(filesystem_type: str) -> bool:
     """Whether it is made once and never written, so that it is always full."""
     return filesystem_type in _IMAGES or filesystem_type == "iso9660"
-
-
-def holds_no_files(filesystem_type: str) -> bool:
-    """Whether its files are the kernel's own."""
-    return filesystem_type in _PSEUDO
 
 
 def names_by_source(filesystem_type: str, source: str) -> str | None:

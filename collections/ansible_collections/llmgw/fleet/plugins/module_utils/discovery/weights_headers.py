@@ -44,7 +44,8 @@ def safetensors_length(reach: Reach, path: str) -> int:
 
 def index(reach: Reach, path: str) -> hub_files.ShardIndex:
     """The index of a set of shards. Raises Unreadable, and Unjudged."""
-    said = _said(reach, path, "shards", lambda stream: hub_files.read_index(_all(stream, hub_files.INDEX_LIMIT)))
+    limit = hub_files.INDEX_LIMIT
+    said = _said(reach, path, "shards", lambda stream: hub_files.read_index(safetensors.first_bytes(stream, limit)))
     return hub_files.ShardIndex(tuple(said["files"]), said["total_size"])
 
 
@@ -77,14 +78,3 @@ def _words(reader: Callable[[BinaryIO], Any], stream: BinaryIO) -> bytes:
         kind = "too long" if isinstance(error, _TOO_LONG) else "cut off" if isinstance(error, gguf.CutOff) else None
         said = {_WHY: str(error), _KIND: kind}
     return json.dumps(said).encode("ascii")
-
-
-def _all(stream: BinaryIO, limit: int) -> bytes:
-    chunks = []
-    while limit > 0:
-        chunk = stream.read(limit)
-        if not chunk:
-            break
-        chunks.append(chunk)
-        limit -= len(chunk)
-    return b"".join(chunks)

@@ -49,10 +49,10 @@ def header_length(prefix: bytes) -> int:
 
 def read_header(stream: BinaryIO) -> SafetensorsHeader:
     """The header at the start of a file. Raises Unreadable, as TooLong where N is above what is read."""
-    length = header_length(_exactly(stream, PREFIX_BYTES))
+    length = header_length(first_bytes(stream, PREFIX_BYTES))
     if length > HEADER_LIMIT:
         raise TooLong(f"the header is said to have {length} bytes, and no more than {HEADER_LIMIT} are read")
-    header = _exactly(stream, length)
+    header = first_bytes(stream, length)
     if len(header) < length:
         raise Unreadable(f"the header has {length} bytes, of which {len(header)} are there")
     try:
@@ -75,8 +75,8 @@ def _end(tensor: Any) -> int:
     return end
 
 
-def _exactly(stream: BinaryIO, count: int) -> bytes:
-    """So many bytes, or what there is of them: a file may give fewer than asked for at a time."""
+def first_bytes(stream: BinaryIO, count: int) -> bytes:
+    """So many bytes of a stream, or what there is of them: a file may give fewer than asked for at a time."""
     chunks = []
     while count > 0:
         chunk = stream.read(count)
