@@ -38,7 +38,7 @@ profiles:
 services:
 {services}
 gateway: {{listen: "0.0.0.0:8080", probe_interval: 0.5s}}
-fleet: {{lost_after: 3s}}
+fleet: {{lost_after: {lost_after}}}
 """
 
 
@@ -62,7 +62,7 @@ class Site:
         self.lab = lab
         self.folder = folder
 
-    def catalog(self, *, fast_args: str = "", **replicas: int) -> None:
+    def catalog(self, *, fast_args: str = "", lost_after: str = "300s", **replicas: int) -> None:
         """Write a catalog: service name to number of replicas. `real` is served by llama.cpp, all others by the
         simulator.
         """
@@ -71,7 +71,7 @@ class Site:
             f"  {name}: {{profiles: [{profile.get(name, 'fast')}], replicas: {count}, drain_timeout: 20s}}\n"
             for name, count in sorted(replicas.items())
         )
-        text = CATALOG.format(model=MODEL, services=services or "  {}\n", fast_args=fast_args)
+        text = CATALOG.format(model=MODEL, services=services or "  {}\n", fast_args=fast_args, lost_after=lost_after)
         (self.folder / "catalog.yaml").write_text(text, encoding="utf-8")
 
     def llmgw(self, *arguments: str, timeout: float = 180) -> Outcome:
