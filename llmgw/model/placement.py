@@ -18,8 +18,15 @@ class Member:
     devices: tuple[DeviceId, ...]
     port: int
     hcas: tuple[str, ...] = ()
+    """Ports of the one fabric that the members share, as NCCL writes them (`mlx5_0:1`), the nearest first (P5)."""
     socket_interface: str | None = None
+    """The interface that holds the node's address; None when that is unknown, or when nobody else must reach it."""
     numa_node: int | None = None
+    """The one NUMA node of all its devices; None when they are on several, or when that is unknown (P4)."""
+    domain: str | None = None
+    """The NVLink domain that joins it with the other members (P5); None: they are joined otherwise, or it is alone."""
+    fabric: str | None = None
+    """The fabric that joins it with the other members where no domain does (P5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,8 @@ class Assignment:
     members: tuple[Member, ...]
     kept: bool = False
     score: tuple[ScoreTerm, ...] = ()
+    preempts: tuple[ReplicaId, ...] = ()
+    """Replicas of lower priority that gave way to it."""
 
     @property
     def leader(self) -> Member:
@@ -75,6 +84,10 @@ class Unplaced:
     rejections: tuple[Rejection, ...]
     held: str | None = None
     """Set when it is not placed on purpose: it may still run where we cannot see (P9)."""
+    like: ReplicaId | None = None
+    """Another replica of the service whose rejections are this one's too; `rejections` is then empty."""
+    gave_way_to: ReplicaId | None = None
+    """The replica of higher priority that took its place."""
 
 
 @dataclass(frozen=True, slots=True)
