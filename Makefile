@@ -18,7 +18,7 @@ ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.v
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
 endif
 
-.PHONY: again help demo test test-fast fuzz lint dist bench-gateway bench-discovery clean
+.PHONY: again help demo test test-fast fuzz lint dist bench-gateway bench-discovery bench-plan bench-quality clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,12 @@ bench-gateway: .venv/test.stamp ## CPU per request and per streamed chunk of the
 bench-discovery: .venv/test.stamp ## CPU of discovery on a node, and a sweep over real hosts beside Ansible's own and plain ssh
 	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
 	@$(bin)/python -m tests.bench.discovery $(ARGS)
+
+bench-plan: .venv/test.stamp ## time and memory of a plan for up to 10,000 nodes; ARGS="--only small,why" narrows
+	@$(bin)/python -m tests.bench.plan $(ARGS)
+
+bench-quality: .venv/test.stamp ## placed replicas and moves beside the optimum of a solver, over random small fleets
+	@$(bin)/python -m tests.bench.quality $(ARGS)
 
 clean: ## removes what the targets made in this folder
 	@rm -rf .venv .cache dist .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from llmgw.model.ids import NodeName, ReplicaId, UnitName
-from llmgw.model.node import FleetSnapshot, NodeState
+from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.placement import Assignment, Placement
 from llmgw.model.plan import PLAN_FORMAT, ActionKind, Plan, PlanInputs, Publish, Wave
 from llmgw.model.replica import Catalog
@@ -19,7 +19,7 @@ from llmgw.model.route import RouteTable
 from llmgw.model.unit import UnitFile
 from llmgw.placement.assign import frozen, place
 from llmgw.plan.diff import Change, changes_of
-from llmgw.plan.order import Order
+from llmgw.plan.order import Order, devices_held, devices_needed
 from llmgw.routes.build import Serving
 from llmgw.routes.codec import routes_digest
 from llmgw.routes.now import serving_now
@@ -59,9 +59,10 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
     untouched = dict(_untouched(fleet))
     units: dict[ReplicaId, tuple[UnitFile, ...]] = {}
     for assignment in outcome.placement.assignments:
-        if not any(member.node in untouched for member in assignment.members):
+        if not assignment.partial and not any(member.node in untouched for member in assignment.members):
             units[assignment.replica] = tuple(
-                render(assignment, member, nodes[member.node]) for member in assignment.members
+                render(assignment, member, nodes[member.node], nodes[assignment.leader.node])
+                for member in assignment.members
             )
     changes = changes_of(outcome, units, fleet)
     order = _ordered(catalog, fleet, changes, units)
@@ -126,25 +127,31 @@ def _untouched(fleet: FleetSnapshot) -> Iterator[tuple[NodeName, str]]:
 def _ordered(
     catalog: Catalog, fleet: FleetSnapshot, changes: Iterable[Change], units: Mapping[ReplicaId, tuple[UnitFile, ...]]
 ) -> Order:
+    nodes = {node.name: node for node in fleet.nodes}
     by_kind: dict[ActionKind, list[Change]] = {kind: [] for kind in ActionKind}
     for change in changes:
         by_kind[change.action.kind].append(change)
     arrivals = {
-        change.action.replica: _arrival(change.assignment, units[change.action.replica][0], fleet)
+        change.action.replica: _arrival(change.assignment, units[change.action.replica][0], nodes)
         for change in changes
         if change.assignment is not None and change.units
     }
     order = Order(catalog, serving_now(fleet))
+    starting = by_kind[ActionKind.CREATE] + by_kind[ActionKind.MOVE]
+    updating = by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE]
+    # A replica that changes its devices where it is gives some up only then.
+    given_up = {device for change in updating for device in devices_held(change) - devices_needed(change)}
+    late = [change for change in starting if given_up & devices_needed(change)]
     order.stop(by_kind[ActionKind.STOP])
-    order.start(by_kind[ActionKind.CREATE] + by_kind[ActionKind.MOVE], arrivals)
-    order.update(by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE], arrivals)
+    order.start([change for change in starting if change not in late], arrivals)
+    order.update(updating, arrivals)
+    order.start(late, arrivals)
     order.rewrite(by_kind[ActionKind.REWRITE])
     return order
 
 
-def _arrival(assignment: Assignment, leader: UnitFile, fleet: FleetSnapshot) -> Serving:
-    node = next(node for node in fleet.nodes if node.name == assignment.leader.node)
-    return from_assignment(assignment, leader, node)
+def _arrival(assignment: Assignment, leader: UnitFile, nodes: Mapping[NodeName, Node]) -> Serving:
+    return from_assignment(assignment, leader, nodes[assignment.leader.node])
 
 
 def _published(order: Order, fleet: FleetSnapshot, routes: RouteTable) -> tuple[Wave, ...]:

@@ -102,3 +102,18 @@ def read_text(kind: str, text: str) -> dict[str, Any]:
     from ansible_collections.llmgw.fleet.plugins.module_utils.readings import kinds  # noqa: PLC0415
 
     return kinds.reading(kind, text)
+
+
+def weights_here(directory: Path) -> tuple[contract.Weights, ...]:
+    """Weights in a directory of this machine, as discovery sees those of a model directory; by path (P13)."""
+    from ansible_collections.llmgw.fleet.plugins.module_utils import host  # noqa: PLC0415
+    from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import weights  # noqa: PLC0415
+
+    return weights.read_weights(host.Host(), [str(directory)], ())[0]
+
+
+def read_model_config(content: bytes) -> contract.ModelArchitecture:
+    """What a config.json says of its model (P13). Raises Unreadable."""
+    from ansible_collections.llmgw.fleet.plugins.module_utils.readings import model_config  # noqa: PLC0415
+
+    return model_config.read_config(content)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from llmgw.apply.inputs import Inputs, inputs_of
+from llmgw.apply.moment import refuse_kept
 from llmgw.apply.steps import publish_step, steps_of
 from llmgw.catalog.load import load_catalog
 from llmgw.decide import Decision, Options, decide
@@ -51,7 +52,11 @@ def hosts_of(groups: Mapping[str, Iterable[str]], variables: Mapping[str, Mappin
 
 
 def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now: float) -> dict[str, Any]:
-    """Store what each host's discovery answered. Returns `{"stored": [...], "missing": {host: reason}}`."""
+    """Store what each host's discovery answered. Returns `{"stored": [...], "missing": {host: reason}}`.
+
+    Raises LlmgwError where facts are kept for one moment.
+    """
+    refuse_kept(directory)
     stored: list[str] = []
     missing: dict[str, str] = {}
     for host, answer in sorted(discovered.items()):
@@ -121,6 +126,7 @@ def settle(request: Request) -> dict[str, Any]:
 
 
 def _decide(request: Request) -> tuple[Inputs, Decision]:
+    refuse_kept(request.facts)
     catalog = load_catalog(request.catalog)
     inputs = inputs_of(catalog, request.hosts, request.facts, request.now, request.lost)
     names = {host.name for host in request.hosts}

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from llmgw.catalog.load import load_catalog
+from llmgw.apply.moment import looked_at
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
-from llmgw.fleet.hosts import Host
+from llmgw.fleet.hosts import Host, Stored
 from llmgw.fleet.inventory import read_inventory
 from llmgw.fleet.snapshot import View, build_snapshot
 from llmgw.model.node import FleetSnapshot
@@ -66,22 +67,39 @@ def find_paths(inventory: Path, catalog: Path | None = None, facts: Path | None 
 
 
 def read_inputs(paths: Paths, now: float, lost: Iterable[str] = ()) -> Inputs:
-    """The inputs as they lie on disk at `now` (Unix seconds). Raises LlmgwError for what makes any decision
-    impossible.
+    """The inputs as they lie on disk at `now` (Unix seconds), or at the moment that the facts are kept for. Raises
+    LlmgwError for what makes any decision impossible.
     """
-    catalog = load_catalog(paths.catalog)
-    return inputs_of(catalog, read_inventory(paths.inventory), paths.facts, now, lost)
+    now = looked_at(paths.facts, now)
+    reader = ThreadPoolExecutor(1)
+    try:
+        # Ansible takes seconds for a thousand hosts, in a process of its own: all else is read meanwhile.
+        inventory = reader.submit(read_inventory, paths.inventory)
+        from llmgw.catalog.load import load_catalog  # noqa: PLC0415 - importing it takes as long as reading with it
+
+        catalog = load_catalog(paths.catalog)
+        known = store.load_all(paths.facts)
+        hosts = inventory.result()
+    finally:
+        reader.shutdown(wait=False)
+    stored = {host.name: known.get(host.name) or store.load(paths.facts, host.name) for host in hosts}
+    return _inputs(catalog, hosts, stored, now, lost)
 
 
 def inputs_of(catalog: Catalog, hosts: tuple[Host, ...], facts: Path, now: float, lost: Iterable[str] = ()) -> Inputs:
     """The inputs of a catalog and an inventory that are known already."""
+    return _inputs(catalog, hosts, {host.name: store.load(facts, host.name) for host in hosts}, now, lost)
+
+
+def _inputs(
+    catalog: Catalog, hosts: tuple[Host, ...], stored: Mapping[str, Stored], now: float, lost: Iterable[str]
+) -> Inputs:
     names = {host.name for host in hosts}
     unknown = sorted(set(lost) - names)
     if unknown:
         raise LlmgwError(
             "unknown-host", f"the inventory has no host {unknown[0]}", fix="see `llmgw facts show` for the names"
         )
-    stored = {host.name: store.load(facts, host.name) for host in hosts}
     view = View(now, catalog.fleet.lost_after_s, frozenset(lost))
     problems = tuple(one.error for one in stored.values() if one.error is not None)
     return Inputs(catalog, build_snapshot(hosts, stored, view), plan_inputs(catalog.digest, hosts, stored), problems)

@@ -20,6 +20,8 @@ WEIGHTS = "catalog-weights"
 DEVICES = "catalog-devices"
 PARALLEL = "catalog-parallel"
 MIG = "catalog-mig"
+ENGINE = "catalog-engine"
+CAPABILITY = "catalog-capability"
 SECRET = "catalog-secret"  # noqa: S105 - names the mistake
 RESERVED = "catalog-reserved"
 SERVED_NAME = "catalog-served-name"
@@ -47,6 +49,8 @@ MEANINGS = {
     DEVICES: "`cpu` stands beside device classes.",
     PARALLEL: "tensor_parallel x pipeline_parallel differs from gpus x nodes.",
     MIG: "A replica on MIG instances asks for more than one.",
+    ENGINE: "A profile asks for what its engine cannot do.",
+    CAPABILITY: "No device class of a profile has the compute capability that it needs.",
     SECRET: "A secret would be seen in unit files, plans and process lists.",
     RESERVED: "A variable or an option is one that llmgw itself sets.",
     SERVED_NAME: "Two services answer to the same name.",

@@ -88,6 +88,7 @@ def _profile(document: Document, name: str) -> ProfileSpec:
         nodes=meant.nodes,
         quantization=profile.quantization,
         kv_cache_dtype=profile.kv_cache_dtype,
+        allow_slow_path=tuple(sorted(profile.allow_slow_path)),
         max_model_len=profile.max_model_len,
         memory_utilization=profile.memory_utilization,
         min_memory_bytes=_bytes(profile.min_memory_gb),

@@ -11,6 +11,7 @@ import typer
 
 from llmgw.apply.events import Progress, exit_status, unexplained
 from llmgw.apply.inputs import find_paths
+from llmgw.apply.moment import refuse_kept
 from llmgw.apply.runner import Run, run_playbook
 from llmgw.catalog.load import load_catalog
 from llmgw.cli import exits, options
@@ -35,6 +36,7 @@ def apply(
 ) -> int:
     """Discover the fleet, plan, and carry the plan out. The same as `ansible-playbook llmgw.fleet.apply`."""
     paths = find_paths(inventory, catalog, facts)
+    refuse_kept(paths.facts)
     load_catalog(paths.catalog)  # all its errors at once, before any host is touched
     progress = Progress()
 

@@ -13,7 +13,7 @@ import typer
 
 from llmgw.apply.inputs import find_paths, read_inputs
 from llmgw.apply.unitdiff import unit_diffs
-from llmgw.cli import exits, options
+from llmgw.cli import exits, moment, options
 from llmgw.cli.style import coloured, printable
 from llmgw.decide import Options, decide
 
@@ -34,7 +34,9 @@ def diff(
     ] = False,
 ) -> int:
     """Show what would change, unit by unit. Compares the nodes, as last seen, with the catalog."""
-    inputs = read_inputs(find_paths(inventory, catalog, facts), time.time(), lost or ())
+    paths = find_paths(inventory, catalog, facts)
+    moment.tell(paths.facts)
+    inputs = read_inputs(paths, time.time(), lost or ())
     for problem in inputs.problems:
         print(printable(problem), file=sys.stderr)
     found = unit_diffs(decide(inputs.catalog, inputs.fleet, Options(inputs=inputs.digests)), inputs.fleet)

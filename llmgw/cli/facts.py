@@ -15,8 +15,9 @@ import typer
 
 from llmgw.apply.events import Progress, unexplained
 from llmgw.apply.inputs import find_paths
+from llmgw.apply.moment import looked_at, refuse_kept
 from llmgw.apply.runner import Run, run_playbook
-from llmgw.cli import exits, options, unjudged
+from llmgw.cli import exits, moment, options, unjudged
 from llmgw.cli.cells import plural
 from llmgw.cli.facts_parse import parse
 from llmgw.cli.facts_text import node_lines
@@ -99,6 +100,7 @@ def refresh(
     """
     words = options.gather(gather)
     paths = find_paths(inventory, None, facts)
+    refuse_kept(paths.facts)
     progress = Progress()
 
     def show(event: dict[str, object]) -> None:
@@ -155,7 +157,8 @@ def show(
         document = {name: None if stored[name].facts is None else asdict(stored[name].facts) for name in wanted}  # type: ignore[arg-type]
         print(json.dumps({"format_version": FACTS_FORMAT, "nodes": document}, indent=2, sort_keys=True))
         return exits.OK
-    fleet = build_snapshot(hosts, stored, View(time.time()), unjudged.tell)
+    moment.tell(paths.facts)
+    fleet = build_snapshot(hosts, stored, View(looked_at(paths.facts, time.time())), unjudged.tell)
     if node is None:
         print(page(fleet_lines(fleet)))
     elif stored[node].facts is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ _COMMANDS = {
     "catalog": "llmgw.cli.catalog",
     "facts": "llmgw.cli.facts",
     "nodes": "llmgw.cli.nodes",
+    "fit": "llmgw.cli.fit",
     "plan": "llmgw.cli.plan",
     "diff": "llmgw.cli.diff",
     "apply": "llmgw.cli.apply",
@@ -53,6 +55,10 @@ class _Lazy(TyperGroup):
         return command
 
 
+_COLLECT_AFTER = (200_000, 50, 1000)
+"""What is read of a thousand hosts stays until the end: looking through it again and again for garbage would take as
+long as reading it.
+"""
 _OF_THE_PARSER = "Value error, "
 """What the library that reads enumerations puts before its sentences."""
 
@@ -88,6 +94,7 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command. Ends the process with one of the statuses in `exits`."""
+    gc.set_threshold(*_COLLECT_AFTER)
     sys.exit(run(arguments))
 
 

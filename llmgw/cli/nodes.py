@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import typer
 
 from llmgw.apply.inputs import find_paths
-from llmgw.cli import exits, options, unjudged
+from llmgw.apply.moment import looked_at
+from llmgw.cli import exits, moment, options, unjudged
 from llmgw.cli.facts_text import node_lines
 from llmgw.cli.nodes_text import Sort, fleet_lines, has_problems
 from llmgw.cli.style import page, printable
@@ -62,7 +63,9 @@ def nodes(
     for one in stored.values():
         if one.error is not None:
             print(printable(one.error), file=sys.stderr)
-    fleet = build_snapshot(hosts, stored, View(time.time(), declared_lost=frozenset(lost or ())), unjudged.tell)
+    moment.tell(paths.facts)
+    view = View(looked_at(paths.facts, time.time()), declared_lost=frozenset(lost or ()))
+    fleet = build_snapshot(hosts, stored, view, unjudged.tell)
     wanted = list(dict.fromkeys(node or ()))
     _refuse_unknown(fleet, [*wanted, *(lost or ())])
     if as_json:

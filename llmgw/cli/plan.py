@@ -6,16 +6,21 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from llmgw.apply.inputs import find_paths, read_inputs
-from llmgw.cli import exits, options
+from llmgw.apply.inputs import Inputs, find_paths, read_inputs
+from llmgw.cli import exits, moment, options
+from llmgw.cli import whatif_options as whatif
 from llmgw.cli.style import coloured, printable
 from llmgw.decide import Options, decide
+from llmgw.model.plan import Plan
 from llmgw.plan.codec import plan_document
 from llmgw.plan.text import plan_lines, wave_lines
+
+if TYPE_CHECKING:
+    from llmgw.cli.whatif import Question
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -27,6 +32,28 @@ def plan(
     facts: options.Facts = None,
     lost: options.Lost = None,
     *,
+    with_nodes: whatif.WithNodes = None,
+    without_node: whatif.WithoutNode = None,
+    drain: whatif.Drain = None,
+    cordon: whatif.Cordon = None,
+    uncordon: whatif.Uncordon = None,
+    scale: whatif.Scale = None,
+    smallest: whatif.SmallestKind = None,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            "--why",
+            metavar="SERVICE[/N]",
+            help="Why a service or one of its replicas is where it is, or nowhere, and what would change that.",
+            show_default=False,
+        ),
+    ] = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node", metavar="NODE", help="With --why: what this node has to say; may be given several times."
+        ),
+    ] = None,
     allow_mass_loss: options.AllowMassLoss = False,
     every: Annotated[bool, typer.Option("--all", help="Show unchanged replicas too.")] = False,
     waves: Annotated[bool, typer.Option("--waves", help="Show the waves in which an apply would go.")] = False,
@@ -39,16 +66,63 @@ def plan(
         ),
     ] = False,
 ) -> int:
-    """Show what an apply would change and why. Uses stored facts: `llmgw facts refresh` renews them."""
-    inputs = read_inputs(find_paths(inventory, catalog, facts), time.time(), lost or ())
+    """Show what an apply would change and why. Uses stored facts: `llmgw facts refresh` renews them.
+
+    What if is answered from the same facts: suppositions may be given together and several times, and nothing is
+    changed by them.
+    """
+    given = whatif.Given(with_nodes, without_node, drain, cordon, uncordon, scale, smallest)
+    if node and why is None:
+        raise typer.BadParameter("--node goes with --why: name a service too")
+    if smallest is not None and why is not None:
+        raise typer.BadParameter("ask --smallest and --why one after the other")
+    question = _read(given)
+    paths = find_paths(inventory, catalog, facts)
+    moment.tell(paths.facts)
+    inputs = read_inputs(paths, time.time(), lost or ())
     for problem in inputs.problems:
         print(printable(problem), file=sys.stderr)
-    decision = decide(inputs.catalog, inputs.fleet, Options(allow_mass_loss=allow_mass_loss, inputs=inputs.digests))
-    if as_json:
-        print(json.dumps(plan_document(decision.plan), indent=2))
+    chosen = Options(allow_mass_loss=allow_mass_loss, inputs=inputs.digests)
+    if why is not None:
+        return _why(inputs, question, (why, node), chosen, as_json=as_json)
+    if question is not None:
+        from llmgw.cli.whatif import Shown, answer
+
+        decided = answer(inputs, question, chosen, Shown(every, waves, as_json))
     else:
-        lines = plan_lines(decision.plan, every_action=every) + (["", *wave_lines(decision.plan)] if waves else [])
-        print("\n".join(coloured(lines, sys.stdout)))
-    if decision.plan.unplaced:
+        decided = decide(inputs.catalog, inputs.fleet, chosen).plan
+        _show(decided, every=every, waves=waves, as_json=as_json)
+    if decided.unplaced:
         return exits.UNPLACED
-    return exits.CHANGES if detailed_exitcode and decision.plan.changes else exits.OK
+    return exits.CHANGES if detailed_exitcode and decided.changes else exits.OK
+
+
+def _read(given: whatif.Given) -> Question | None:
+    """What is supposed; None where nothing is. Raises BadParameter."""
+    if not given.any:
+        return None
+    from llmgw.cli.whatif import read
+
+    return read(given)
+
+
+def _why(
+    inputs: Inputs, question: Question | None, about: tuple[str, list[str] | None], chosen: Options, *, as_json: bool
+) -> int:
+    """Why, in the fleet as it is supposed."""
+    from llmgw.cli.why import why
+
+    catalog, fleet = inputs.catalog, inputs.fleet
+    if question is not None:
+        from llmgw.cli.whatif import supposed_of
+
+        catalog, fleet = supposed_of(inputs, question, as_json=as_json)
+    return why(catalog, fleet, *about, chosen, as_json=as_json)
+
+
+def _show(decided: Plan, *, every: bool, waves: bool, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(plan_document(decided), indent=2))
+    else:
+        lines = plan_lines(decided, every_action=every) + (["", *wave_lines(decided)] if waves else [])
+        print("\n".join(coloured(lines, sys.stdout)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How each engine is started and watched: pure functions from a placed member to a command line, environment and rules.
 
-Engine names appear in this package only. Nothing here runs anything.
+What an engine can do at all is in `llmgw.capability`; how it is told so, in this package only. Nothing here runs
+anything.
 """

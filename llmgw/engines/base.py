@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from llmgw.capability.engines import inabilities
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -57,8 +57,8 @@ class Engine(Protocol):
     def refusal(self, profile: ProfileSpec) -> str | None:
         """Why this engine cannot serve the profile anywhere, as a sentence; None when it can."""
 
-    def launch(self, assignment: Assignment, member: Member, node: Node) -> Launch:
-        """How the member is started on its node."""
+    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:
+        """How the member is started on its node. `leader`: the node of rank 0, the same one for a single member."""
 
 
 def command_of(traits: Traits, node: Node) -> tuple[str, ...]:
@@ -72,26 +72,42 @@ def command_of(traits: Traits, node: Node) -> tuple[str, ...]:
     return node.settings.engine_commands.get(traits.kind, (traits.default_command,))
 
 
-def http_readiness(assignment: Assignment, member: Member, node: Node, expect_model: str) -> Readiness:
-    """Readiness of a leader: /health, then /v1/models lists the expected name (R7)."""
+def http_readiness(
+    assignment: Assignment, member: Member, node: Node, expect_model: str, health_path: str = "/health"
+) -> Readiness:
+    """Readiness of a leader: its health, then /v1/models lists the expected name (R7)."""
     return Readiness(
         kind="http",
         address=node.address,
         port=member.port,
+        health_path=health_path,
         expect_model=expect_model,
         start_timeout_s=assignment.profile.start_timeout_s,
         ready_timeout_s=assignment.profile.ready_timeout_s,
     )
 
 
-def single_process_refusal(profile: ProfileSpec, kind: str, ignored: Iterable[str] = ()) -> str | None:
-    """Why an engine that runs as one process on one node cannot serve a profile; None when it can.
+def unit_readiness(assignment: Assignment) -> Readiness:
+    """Readiness of a member that does not lead: nothing but its unit tells (R7)."""
+    return Readiness(
+        kind="unit",
+        start_timeout_s=assignment.profile.start_timeout_s,
+        ready_timeout_s=assignment.profile.ready_timeout_s,
+    )
 
-    `ignored`: fields of the profile that the engine has no use for; a value in one is refused, never silently ignored.
+
+def device_env(profile: ProfileSpec, member: Member) -> dict[str, str]:
+    """The devices by UUID, in the order in which the engine numbers them (P7), and the processor threads. On `cpu` the
+    cards of a machine that has some are hidden.
     """
-    if profile.nodes > 1:
-        return f"{kind} runs on one node, the profile asks for {profile.nodes}"
-    if profile.pipeline_parallel > 1:
-        return f"{kind} has no pipeline parallelism, the profile asks for pp={profile.pipeline_parallel}"
-    named = [field for field in ignored if getattr(profile, field)]
-    return f"{kind} has no use for {', '.join(named)}: take it out of the profile" if named else None
+    env = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if member.devices else {}
+    env["CUDA_VISIBLE_DEVICES"] = ",".join(member.devices)
+    if profile.threads is not None:
+        env["OMP_NUM_THREADS"] = str(profile.threads)
+    return env
+
+
+def refused(profile: ProfileSpec) -> str | None:
+    """Why the profile's engine cannot serve it, by the engine's table of what it can do; None when it can."""
+    first = next(iter(inabilities(profile)), None)
+    return None if first is None else f"{first.why}: {first.fix[:1].lower()}{first.fix[1:].rstrip('.')}"

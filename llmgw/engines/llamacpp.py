@@ -8,16 +8,14 @@ builds, and
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-
-from llmgw.engines.base import Launch, MetricNames, Traits, command_of, http_readiness, single_process_refusal
+from llmgw.engines.base import Launch, MetricNames, Traits, command_of, http_readiness, refused
+from llmgw.engines.weights_path import given_before, model_source
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
-from llmgw.model.replica import ModelSpec, ProfileSpec
+from llmgw.model.replica import ProfileSpec
 
 KIND = EngineKind("llama.cpp")
-IGNORED = ("quantization", "kv_cache_dtype", "memory_utilization", "lora")
 STOP_TIMEOUT_S = 15
 """llama-server does not drain and can hang on SIGTERM while a client stays (domain.md K): what is in flight was
 drained before.
@@ -43,16 +41,16 @@ class LlamaCpp:
         """See `Engine.refusal`. Layers are spread over all devices, whether `gpus` or `tensor_parallel` gave them."""
         if profile.model.path is None:
             return f"llama.cpp is given a GGUF file: set `path` of model {profile.model.name}"
-        return single_process_refusal(profile, KIND, IGNORED)
+        return refused(profile)
 
-    def launch(self, assignment: Assignment, member: Member, node: Node) -> Launch:
+    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:  # noqa: ARG002 - alone
         """See `Engine.launch`."""
         profile = assignment.profile
         served = assignment.service.served_name
         argv = [
             *command_of(self.traits, node),
             "--model",
-            model_path(profile.model, node),
+            model_source(profile.model, node, given_before(assignment, member, node, "--model")),
             "--alias",
             served,
             "--host",
@@ -73,17 +71,3 @@ class LlamaCpp:
         if member.devices:
             env |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(member.devices)}
         return Launch((*argv, *profile.args), env, http_readiness(assignment, member, node, served), STOP_TIMEOUT_S)
-
-
-def model_path(model: ModelSpec, node: Node) -> str:
-    """The weights' absolute path on the node: a relative path is looked for among the weights seen, else below the
-    first model directory.
-    """
-    path = model.path or ""
-    if path.startswith("/"):
-        return path
-    for weights in (node.facts.weights or ()) if node.facts else ():
-        if weights.path == path or weights.path.endswith(f"/{path}"):
-            return weights.path
-    base = node.settings.model_dirs[0] if node.settings.model_dirs else "/srv/models"
-    return str(PurePosixPath(base) / path)

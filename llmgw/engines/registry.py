@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from llmgw.engines.base import Engine
 from llmgw.engines.llamacpp import LlamaCpp
+from llmgw.engines.sglang import SGLang
 from llmgw.engines.sim import Simulator
+from llmgw.engines.vllm import Vllm
 from llmgw.model.replica import ProfileSpec
 
-_ENGINES: dict[str, Engine] = {engine.traits.kind: engine for engine in (LlamaCpp(), Simulator())}
+_ENGINES: dict[str, Engine] = {engine.traits.kind: engine for engine in (LlamaCpp(), SGLang(), Simulator(), Vllm())}
 
 
 def engine_of(kind: str) -> Engine | None:

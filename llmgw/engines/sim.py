@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from llmgw.engines.base import Launch, MetricNames, Traits, command_of, http_readiness, single_process_refusal
+from llmgw.engines.base import Launch, MetricNames, Traits, command_of, http_readiness, refused
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ProfileSpec
 
 KIND = EngineKind("sim")
-IGNORED = ("quantization", "kv_cache_dtype", "memory_utilization", "lora", "threads")
 SHUTDOWN_TIMEOUT_S = 20
 
 
@@ -33,9 +32,9 @@ class Simulator:
 
     def refusal(self, profile: ProfileSpec) -> str | None:
         """See `Engine.refusal`."""
-        return single_process_refusal(profile, KIND, IGNORED)
+        return refused(profile)
 
-    def launch(self, assignment: Assignment, member: Member, node: Node) -> Launch:
+    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:  # noqa: ARG002 - alone
         """See `Engine.launch`."""
         profile = assignment.profile
         served = assignment.service.served_name

@@ -7,116 +7,79 @@ plans are made offline from them. What they say has an age that views show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import copy
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from llmgw.nodekit import contract
 
 _MINUTE, _HOUR = 60.0, 3600.0
+_NODE, _CARDS, _INSTANCES, _PORTS, _FILESYSTEMS = "", "gpus", "mig_instances", "rdma_ports", "filesystems"
+_MEMORY, _GATEWAY = "memory", "gateway"
+_Forgets = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The limit of one kind of fact: the part of discovery that reads it, and what is forgotten of it."""
+    """The limit of one kind of fact: the part of discovery that reads it, and the fields that it fills, by place.
+
+    A place is a field of the facts that holds one entry or several; `mig_instances` are those of every card, and ""
+    is the facts themselves.
+    """
 
     kind: str
     seconds: float
     part: str
-    forget: Callable[[contract.NodeFacts], contract.NodeFacts]
+    forgets: _Forgets
 
 
-def _no_gauges(facts: contract.NodeFacts) -> contract.NodeFacts:
-    return _each_card(
-        facts,
-        lambda gpu: replace(
-            gpu,
-            utilization_percent=None,
-            temperature_c=None,
-            power_draw_w=None,
-            memory_used_mib=None,
-            throttle_reasons=None,
-            mig_instances=tuple(replace(instance, memory_used_mib=None) for instance in gpu.mig_instances),
-        ),
-    )
-
-
-def _no_available_memory(facts: contract.NodeFacts) -> contract.NodeFacts:
-    return facts if facts.memory is None else replace(facts, memory=replace(facts.memory, available_bytes=None))
-
-
-def _no_card_health(facts: contract.NodeFacts) -> contract.NodeFacts:
-    return _each_card(
-        facts,
-        lambda gpu: replace(
-            gpu,
-            recovery_action=None,
-            processes=None,
-            mig_instances=tuple(replace(instance, processes=None) for instance in gpu.mig_instances),
-        ),
-    )
-
-
-def _no_card_fabric(facts: contract.NodeFacts) -> contract.NodeFacts:
-    return _each_card(facts, lambda gpu: replace(gpu, fabric=None))
-
-
-def _no_port_state(facts: contract.NodeFacts) -> contract.NodeFacts:
-    return _each_port(
-        facts, lambda port: replace(port, state=None, physical_state=None, active=None, lid=None, sm_lid=None)
-    )
-
-
-def _no_subnets(facts: contract.NodeFacts) -> contract.NodeFacts:
-    return _each_port(
-        facts,
-        lambda port: replace(
-            port,
-            sm_guids=None,
-            subnet_port_guids=None,
-            subnet_digest=None,
-            subnet_port_count=None,
-            switch_guid=None,
-        ),
-    )
-
-
-def _no_free_space(facts: contract.NodeFacts) -> contract.NodeFacts:
-    if facts.filesystems is None:
-        return facts
-    return replace(facts, filesystems=tuple(replace(one, free_bytes=None, answers=None) for one in facts.filesystems))
-
-
-def _no_gateway(facts: contract.NodeFacts) -> contract.NodeFacts:
-    return facts if facts.gateway is None else replace(facts, gateway=replace(facts.gateway, reachable=None))
-
-
+_GAUGES: _Forgets = {
+    _CARDS: ("utilization_percent", "temperature_c", "power_draw_w", "memory_used_mib", "throttle_reasons"),
+    _INSTANCES: ("memory_used_mib",),
+}
+_CARD_HEALTH: _Forgets = {_CARDS: ("recovery_action", "processes"), _INSTANCES: ("processes",)}
+_PORT_STATE: _Forgets = {_PORTS: ("state", "physical_state", "active", "lid", "sm_lid")}
+_SUBNET: _Forgets = {_PORTS: ("sm_guids", "subnet_port_guids", "subnet_digest", "subnet_port_count", "switch_guid")}
 SUBNETS = "subnets"
 LIMITS = (
-    Limit("gauges", 5 * _MINUTE, "gpus", _no_gauges),
-    Limit("available memory", 5 * _MINUTE, "memory", _no_available_memory),
-    Limit("NVLink state", 15 * _MINUTE, "gpus", _no_card_fabric),
-    Limit("IMEX state", 15 * _MINUTE, "imex", lambda facts: replace(facts, imex=None)),
-    Limit("port state", 15 * _MINUTE, "rdma", _no_port_state),
-    Limit("gateway's word", 15 * _MINUTE, "gateway", _no_gateway),
-    Limit("health of cards", _HOUR, "gpus", _no_card_health),
-    Limit("free space", _HOUR, "storage", _no_free_space),
-    Limit(SUBNETS, 24 * _HOUR, "subnets", _no_subnets),
+    Limit("gauges", 5 * _MINUTE, "gpus", _GAUGES),
+    Limit("available memory", 5 * _MINUTE, "memory", {_MEMORY: ("available_bytes",)}),
+    Limit("NVLink state", 15 * _MINUTE, "gpus", {_CARDS: ("fabric",)}),
+    Limit("IMEX state", 15 * _MINUTE, "imex", {_NODE: ("imex",)}),
+    Limit("port state", 15 * _MINUTE, "rdma", _PORT_STATE),
+    Limit("gateway's word", 15 * _MINUTE, "gateway", {_GATEWAY: ("reachable",)}),
+    Limit("health of cards", _HOUR, "gpus", _CARD_HEALTH),
+    Limit("free space", _HOUR, "storage", {_FILESYSTEMS: ("free_bytes", "answers")}),
+    Limit(SUBNETS, 24 * _HOUR, "subnets", _SUBNET),
 )
 """By rising limit. docs/reference/discovery.md has this table."""
+_PARTS = tuple(dict.fromkeys(limit.part for limit in LIMITS))
+_SEVERAL = (_CARDS, _PORTS, _FILESYSTEMS)
 FINDINGS_LIMIT_S = _HOUR
 """A blocking finding that is older only keeps new replicas away: it moves nothing (P1b)."""
 
 
 def aged(facts: contract.NodeFacts, now: float) -> contract.NodeFacts:
     """The facts as they may be believed at `now` (Unix seconds): what is older than its limit is None."""
+    names: dict[str, tuple[str, ...]] = {}
     for limit in _passed(facts, now):
-        facts = limit.forget(facts)
-    return facts
+        for place, more in limit.forgets.items():
+            names[place] = names.get(place, ()) + more
+    changes: dict[str, Any] = dict.fromkeys(names.pop(_NODE, ()))
+    instances = names.pop(_INSTANCES, ())
+    for place, own in names.items():
+        known = getattr(facts, place)
+        if known is not None:
+            changes[place] = tuple(_without(one, own) for one in known) if place in _SEVERAL else _without(known, own)
+    if instances and changes.get(_CARDS):
+        changes[_CARDS] = tuple(_without_in_instances(gpu, instances) for gpu in changes[_CARDS])
+    return replace(facts, **changes) if changes else facts
 
 
 def forgotten(facts: contract.NodeFacts, now: float) -> tuple[str, ...]:
     """The kinds of facts that the node reported and that are too old at `now`."""
-    return tuple(limit.kind for limit in _passed(facts, now) if limit.forget(facts) != facts)
+    return tuple(limit.kind for limit in _passed(facts, now) if _tells(facts, limit))
 
 
 def old_findings(facts: contract.NodeFacts, now: float) -> frozenset[contract.Finding]:
@@ -132,20 +95,42 @@ def age_of(facts: contract.NodeFacts, part: str, now: float) -> float | None:
     return None if at is None else max(0.0, now - at)
 
 
-def _passed(facts: contract.NodeFacts, now: float) -> Iterable[Limit]:
-    return [limit for limit in LIMITS if (age_of(facts, limit.part, now) or 0.0) > limit.seconds]
+def _passed(facts: contract.NodeFacts, now: float) -> list[Limit]:
+    ages = {part: age_of(facts, part, now) or 0.0 for part in _PARTS}
+    return [limit for limit in LIMITS if ages[limit.part] > limit.seconds]
+
+
+def _tells(facts: contract.NodeFacts, limit: Limit) -> bool:
+    return any(
+        getattr(one, name) is not None
+        for place, names in limit.forgets.items()
+        for one in _entries(facts, place)
+        for name in names
+    )
+
+
+def _entries(facts: contract.NodeFacts, place: str) -> Iterable[Any]:
+    if place == _NODE:
+        return (facts,)
+    if place == _INSTANCES:
+        return (instance for gpu in facts.gpus or () for instance in gpu.mig_instances)
+    known = getattr(facts, place)
+    return (known or ()) if place in _SEVERAL else filter(None, (known,))
+
+
+def _without(entry: Any, names: tuple[str, ...]) -> Any:
+    """The entry with these fields unknown. Not `replace`, which sets every field anew: there are ten thousand cards."""
+    same = copy.copy(entry)
+    vars(same).update(dict.fromkeys(names))
+    return same
+
+
+def _without_in_instances(gpu: contract.Gpu, names: tuple[str, ...]) -> contract.Gpu:
+    if not gpu.mig_instances:
+        return gpu
+    return replace(gpu, mig_instances=tuple(_without(instance, names) for instance in gpu.mig_instances))
 
 
 def _part(finding: contract.Finding) -> str:
     """The part that found it; older modules do not tell, and what they say of devices comes from the cards."""
     return finding.part or "gpus"
-
-
-def _each_card(facts: contract.NodeFacts, change: Callable[[contract.Gpu], contract.Gpu]) -> contract.NodeFacts:
-    return facts if facts.gpus is None else replace(facts, gpus=tuple(map(change, facts.gpus)))
-
-
-def _each_port(
-    facts: contract.NodeFacts, change: Callable[[contract.RdmaPort], contract.RdmaPort]
-) -> contract.NodeFacts:
-    return facts if facts.rdma_ports is None else replace(facts, rdma_ports=tuple(map(change, facts.rdma_ports)))

@@ -29,45 +29,65 @@ def devices_of(facts: contract.NodeFacts, old: Container[contract.Finding] = ())
     return tuple(sorted(found, key=lambda device: device.index))
 
 
+def identities_of(facts: contract.NodeFacts) -> list[tuple[str, str]] | None:
+    """UUID and class of every device that `devices_of` has, in its order; None when the cards are unknown."""
+    if facts.gpus is None:
+        return None
+    found = sorted(
+        ((index, uuid, name) for gpu in facts.gpus for index, uuid, name, _ in _slots(gpu)), key=lambda slot: slot[0]
+    )
+    return [(uuid, device_class) for _, uuid, device_class in found]
+
+
+def _slots(gpu: contract.Gpu) -> Iterator[tuple[int, str, str, contract.MigInstance | None]]:
+    """What can be placed on of a card: index, UUID, class, and the MIG instance if it is one."""
+    if gpu.mig_mode:
+        for one in gpu.mig_instances:
+            if one.uuid is not None and one.device_class is not None:
+                yield MIG_INDEX_BASE + MIG_INDEX_STRIDE * gpu.index + one.index, one.uuid, one.device_class, one
+    elif gpu.uuid is not None and gpu.device_class is not None:
+        yield gpu.index, gpu.uuid, gpu.device_class, None
+
+
 def _of_card(
     gpu: contract.Gpu, blocking: Iterable[contract.Finding], old: Container[contract.Finding]
 ) -> Iterator[Device]:
     card_findings = tuple(finding for finding in blocking if finding.subject == gpu.uuid)
-    if gpu.mig_mode:
-        for instance in gpu.mig_instances:
-            if instance.uuid is not None and instance.device_class is not None:
-                own = tuple(finding for finding in blocking if finding.subject == instance.uuid)
-                yield _instance(gpu, instance, instance.uuid, instance.device_class, _sorted(card_findings + own, old))
-    elif gpu.uuid is not None and gpu.device_class is not None:
-        evicting, admission = _sorted(card_findings, old)
-        admission += _outside_its_fabric(gpu)
-        yield Device(
-            uuid=DeviceId(gpu.uuid),
-            index=gpu.index,
-            display_name=str(gpu.index),
-            device_class=DeviceClass(gpu.device_class),
-            memory_total_mib=gpu.memory_total_mib,
-            foreign_used_mib=_foreign(gpu.processes),
-            compute_capability=gpu.compute_capability,
-            numa_node=gpu.numa_node,
-            nvlink_peers=None if gpu.nvlink_peers is None else tuple(DeviceId(peer.uuid) for peer in gpu.nvlink_peers),
-            nic_paths=gpu.nic_paths,
-            fabric=gpu.fabric,
-            blocked_by=evicting,
-            kept_away_by=admission,
-        )
+    for index, uuid, device_class, instance in _slots(gpu):
+        if instance is not None:
+            own = tuple(finding for finding in blocking if finding.subject == uuid)
+            yield _instance(gpu, instance, (index, uuid, device_class), _sorted(card_findings + own, old))
+        else:
+            yield _card(gpu, (index, uuid, device_class), _sorted(card_findings, old))
+
+
+def _card(gpu: contract.Gpu, slot: tuple[int, str, str], findings: _Sorted) -> Device:
+    index, uuid, device_class = slot
+    evicting, admission = findings
+    return Device(
+        uuid=DeviceId(uuid),
+        index=index,
+        display_name=str(gpu.index),
+        device_class=DeviceClass(device_class),
+        memory_total_mib=gpu.memory_total_mib,
+        foreign_used_mib=_foreign(gpu.processes),
+        compute_capability=gpu.compute_capability,
+        numa_node=gpu.numa_node,
+        nvlink_peers=None if gpu.nvlink_peers is None else tuple(DeviceId(peer.uuid) for peer in gpu.nvlink_peers),
+        nic_paths=gpu.nic_paths,
+        fabric=gpu.fabric,
+        blocked_by=evicting,
+        kept_away_by=admission + _outside_its_fabric(gpu),
+    )
 
 
 def _instance(
-    gpu: contract.Gpu,
-    instance: contract.MigInstance,
-    uuid: str,
-    device_class: str,
-    findings: _Sorted,
+    gpu: contract.Gpu, instance: contract.MigInstance, slot: tuple[int, str, str], findings: _Sorted
 ) -> Device:
+    index, uuid, device_class = slot
     return Device(
         uuid=DeviceId(uuid),
-        index=MIG_INDEX_BASE + MIG_INDEX_STRIDE * gpu.index + instance.index,
+        index=index,
         display_name=f"{gpu.index}/mig{instance.index}",
         device_class=DeviceClass(device_class),
         memory_total_mib=instance.memory_total_mib,

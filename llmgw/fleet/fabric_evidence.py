@@ -65,8 +65,8 @@ class PortEvidence:
 def evidence_of(node: str, port: contract.RdmaPort) -> PortEvidence:
     """What one port says. An address that makes no sense counts as not known."""
     infiniband = is_infiniband(port)
-    gids = [found for found in map(gid, port.gids) if found is not None]
     first = gid(port.gids[0]) if infiniband and port.gids else None
+    gids = () if infiniband else filter(None, map(gid, port.gids))
     own_guid = guids((port.port_guid,) if port.port_guid else ())
     return PortEvidence(
         node=node,
@@ -84,7 +84,7 @@ def evidence_of(node: str, port: contract.RdmaPort) -> PortEvidence:
         subnet_digest=port.subnet_digest if infiniband and port.subnet_port_count else None,
         switch_guid=next(iter(guids((port.switch_guid,) if port.switch_guid else ())), None),
         partitions=frozenset(_full_memberships(port.pkeys)) if infiniband else frozenset(),
-        addresses=() if infiniband else tuple(dict.fromkeys(filter(None, map(routable, gids)))),
+        addresses=tuple(dict.fromkeys(filter(None, map(routable, gids)))),
     )
 
 

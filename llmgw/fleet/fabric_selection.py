@@ -23,8 +23,8 @@ def unusable(port: contract.RdmaPort) -> str | None:
     kind = rdma_ports.EFA if port.device.startswith("efa") else kind_of(port)
     if kind not in _KINDS.values():
         return f"it is neither InfiniBand nor RoCE: {kind or port.link_layer or 'its link layer is unknown'}"
-    told = port if port.active is not None else replace(port, active=_active(port.state))
-    reason = rdma_ports.why_not(told)
+    active = _active(port.state) if port.active is None else port.active
+    reason = rdma_ports.why_not(port if active == port.active else replace(port, active=active))
     return None if reason is None else rdma_ports.REASONS[reason]
 
 

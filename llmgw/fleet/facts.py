@@ -1,22 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node facts read from JSON values, of this module's version or another (D15)."""
+"""Node facts read from JSON, of this module's version or another (D15)."""
 
 from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import Any
 
+import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from llmgw.errors import LlmgwError
 from llmgw.nodekit import contract
 
-_FACTS = TypeAdapter(contract.NodeFacts)
 _DIGITS = 18
 _BEYOND = 1e18
 _ODD_NUMBER = re.compile(r"[ \[](?:-?[0-9]{19}|-?Infinity|NaN|-?[0-9.]+e\+)")
+_AS_WRITTEN = bytes.maketrans(b"123456789E", b"000000000e")
+_MAY_BE_TOO_LARGE = (b"0" * _DIGITS, b"0e0", b"0e+0")
 _FIX = "run `llmgw facts refresh`: it reads the node again; until then the last good facts are used"
+
+
+class _Versioned(msgspec.Struct):
+    """The one key without which JSON is no facts."""
+
+    contract_version: msgspec.Raw
+
+
+def read_facts(data: bytes) -> contract.NodeFacts:
+    """The facts in JSON text, the same as `parse_facts` of what it says; most files take a tenth of the time.
+
+    Raises LlmgwError `facts-broken`.
+    """
+    if data.isascii() and not _may_have_odd_numbers(data):
+        try:
+            _versioned().decode(data)
+            return _strict().decode(data)
+        except (msgspec.MsgspecError, RecursionError):
+            pass  # what is not of the contract's very types may still mean something: the other way tells, or says why
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise LlmgwError("facts-broken", f"the facts are not whole JSON: {error}", fix=_FIX) from error
+    return parse_facts(document)
 
 
 def parse_facts(document: Any) -> contract.NodeFacts:
@@ -28,7 +55,7 @@ def parse_facts(document: Any) -> contract.NodeFacts:
     if not isinstance(document, dict) or "contract_version" not in document:
         raise LlmgwError("facts-broken", "this is JSON, but no facts of a node: it has no contract_version", fix=_FIX)
     try:
-        return _FACTS.validate_python(_as_text(document))
+        return _lenient().validate_python(_as_text(document))
     except RecursionError as error:
         raise LlmgwError("facts-broken", "the facts are nested too deep", fix=_FIX) from error
     except ValidationError as error:
@@ -37,6 +64,32 @@ def parse_facts(document: Any) -> contract.NodeFacts:
         raise LlmgwError("facts-broken", f"the facts are wrong at {place}: {first['msg']}", fix=_FIX) from error
     except ValueError as error:
         raise LlmgwError("facts-broken", f"the facts are no JSON: {error}", fix=_FIX) from error
+
+
+@cache
+def _lenient() -> TypeAdapter[contract.NodeFacts]:
+    return TypeAdapter(contract.NodeFacts)
+
+
+@cache
+def _strict() -> msgspec.json.Decoder[contract.NodeFacts]:
+    return msgspec.json.Decoder(contract.NodeFacts)
+
+
+@cache
+def _versioned() -> msgspec.json.Decoder[_Versioned]:
+    return msgspec.json.Decoder(_Versioned)
+
+
+def _may_have_odd_numbers(data: bytes) -> bool:
+    """Whether JSON text may hold a number that `_as_text` takes out: 18 digits, or an exponent that is not negative.
+
+    Everything between quotes is left out first: digests and GUIDs look like such numbers.
+    """
+    if b'\\"' in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside = b"".join(data.translate(None, b" \n").split(b'"')[::2]).translate(_AS_WRITTEN)
+    return any(number in outside for number in _MAY_BE_TOO_LARGE)
 
 
 def _as_text(document: dict[str, Any]) -> Any:

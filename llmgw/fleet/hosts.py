@@ -26,6 +26,7 @@ VARIABLES = (
     "llmgw_lost",
     "llmgw_model_dirs",
     "llmgw_scope",
+    "llmgw_socket_interface",
     "llmgw_state_dir",
 )
 

@@ -13,6 +13,7 @@ from llmgw.fleet import aging, domains, fabric_findings, fabrics
 from llmgw.fleet.devices import devices_of
 from llmgw.fleet.fabric_settings import Declaration, read_declarations
 from llmgw.fleet.hosts import Host, Stored
+from llmgw.fleet.socket_interfaces import INTERFACE_NAME
 from llmgw.model.ids import NodeName
 from llmgw.model.node import DEFAULT_STATE_DIR, FleetSnapshot, GatewayHost, Node, NodeSettings, NodeState
 from llmgw.nodekit import contract
@@ -53,7 +54,8 @@ def build_snapshot(
             raise
         unjudged(error)
     gateways = tuple(_gateway(host, stored.get(host.name, Stored()), view) for host in hosts if host.gateway)
-    nodes = (_node(host, stored.get(host.name, Stored()), view, gateways) for host in hosts if host.node)
+    dead = _dead_for_gateways(gateways)
+    nodes = (_node(host, stored.get(host.name, Stored()), view, dead) for host in hosts if host.node)
     return _joined(FleetSnapshot(tuple(sorted(nodes, key=lambda node: node.name)), gateways, view.now), declared)
 
 
@@ -79,7 +81,7 @@ def _joined(fleet: FleetSnapshot, declared: Mapping[str, tuple[Declaration, ...]
     return replace(fleet, nodes=nodes, fabrics=judged.fabrics, domains=linked.domains)
 
 
-def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost]) -> Node:
+def _node(host: Host, stored: Stored, view: View, dead: frozenset[str]) -> Node:
     known = stored.facts
     facts = None if known is None else aging.aged(known, view.now)
     age = None if known is None or known.collected_at is None else max(0.0, view.now - known.collected_at)
@@ -89,7 +91,7 @@ def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost
     return Node(
         name=NodeName(host.name),
         address=_text(host, "llmgw_address", _text(host, "ansible_host", host.name)),
-        state=_state(host, stored, view, gateways),
+        state=_state(host, stored, view, dead),
         labels=_labels(host),
         cordoned=_flag(host, "llmgw_cordoned") or bool(facts and facts.cordoned),
         drained=_flag(host, "llmgw_drained") or bool(facts and facts.drained),
@@ -109,28 +111,25 @@ def _node(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost
     )
 
 
-def _state(host: Host, stored: Stored, view: View, gateways: Iterable[GatewayHost]) -> NodeState:
+def _state(host: Host, stored: Stored, view: View, dead: frozenset[str]) -> NodeState:
     if host.name in view.declared_lost or _flag(host, "llmgw_lost"):
         return NodeState.LOST
     if stored.unreachable_since is not None:
         last = stored.unreachable_since if stored.unreachable_last is None else stored.unreachable_last
         overdue = last - stored.unreachable_since >= view.lost_after_s
-        return NodeState.LOST if overdue and _gateways_say_dead(host.name, gateways) else NodeState.UNREACHABLE
+        return NodeState.LOST if overdue and host.name in dead else NodeState.UNREACHABLE
     return NodeState.UNSEEN if stored.facts is None else NodeState.OK
 
 
-def _gateways_say_dead(node: str, gateways: Iterable[GatewayHost]) -> bool:
-    """Whether at least one reachable gateway probes endpoints of this node, and all of them say that those fail
-    (P9).
-    """
-    states = [
-        endpoint.state
-        for gateway in gateways
-        if gateway.state is NodeState.OK and gateway.facts is not None and gateway.facts.reachable
-        for endpoint in gateway.facts.endpoints
-        if endpoint.endpoint.rpartition("@")[2] == node
-    ]
-    return bool(states) and all(state in _DEAD_STATES for state in states)
+def _dead_for_gateways(gateways: Iterable[GatewayHost]) -> frozenset[str]:
+    """The nodes of which at least one reachable gateway probes endpoints, and all of them say that those fail (P9)."""
+    states: dict[str, bool] = {}
+    for gateway in gateways:
+        if gateway.state is NodeState.OK and gateway.facts is not None and gateway.facts.reachable:
+            for endpoint in gateway.facts.endpoints:
+                node = endpoint.endpoint.rpartition("@")[2]
+                states[node] = states.get(node, True) and endpoint.state in _DEAD_STATES
+    return frozenset(node for node, dead in states.items() if dead)
 
 
 def _gateway(host: Host, stored: Stored, view: View) -> GatewayHost:
@@ -204,7 +203,17 @@ def _settings(host: Host) -> NodeSettings:
         engine_user=user,
         engine_commands=commands,
         model_dirs=tuple(map(str, directories)),
+        socket_interface=_interface(host),
     )
+
+
+def _interface(host: Host) -> str | None:
+    name = "llmgw_socket_interface"
+    if name not in host.variables:
+        return None
+    if not INTERFACE_NAME.fullmatch(_text(host, name, "")):
+        raise _wrong(host, name, "is no name of one interface, such as `bond0`")
+    return str(host.variables[name])
 
 
 def _command(host: Host, value: Any) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ import stat
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from llmgw.errors import LlmgwError
-from llmgw.fleet.facts import parse_facts
+from llmgw.fleet.facts import read_facts
 from llmgw.fleet.hosts import Stored
 from llmgw.nodekit import contract
 
@@ -37,6 +37,16 @@ def load(directory: Path, host: str) -> Stored:
         if earlier is None:
             error.fix = _NOTHING_ELSE
         return Stored(earlier, error, *away)
+
+
+def load_all(directory: Path) -> dict[str, Stored]:
+    """What the cache holds of every host that it has a HOST.json of, as `load` tells it; empty without a cache."""
+    try:
+        stems = [path.name.removesuffix(".json") for path in directory.iterdir() if path.name.endswith(".json")]
+    except OSError:
+        return {}
+    hosts = {stem: unquote(stem) for stem in sorted(stems)}
+    return {host: load(directory, host) for stem, host in hosts.items() if host and _file_name(host) == stem}
 
 
 def save(directory: Path, host: str, facts: contract.NodeFacts) -> None:
@@ -118,11 +128,7 @@ def _read(path: Path) -> contract.NodeFacts | None:
             "facts-broken", f"the facts cannot be read: {error.strerror}", where=str(path), fix=_FIX
         ) from error
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise LlmgwError("facts-broken", f"the facts are not whole JSON: {error}", where=str(path), fix=_FIX) from error
-    try:
-        return parse_facts(document)
+        return read_facts(data)
     except LlmgwError as error:
         raise LlmgwError(error.code, error.why, where=str(path), fix=error.fix) from error
 

@@ -62,6 +62,8 @@ class NodeSettings:
     engine_user: str | None = "llmgw"
     engine_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     model_dirs: tuple[str, ...] = ()
+    socket_interface: str | None = None
+    """The interface by which members on other nodes are reached; None: the one that has the node's address."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Assignment:
     members: tuple[Member, ...]
     kept: bool = False
     score: tuple[ScoreTerm, ...] = ()
+    partial: bool = False
+    """Not all of its members are seen: it is left as it is."""
     preempts: tuple[ReplicaId, ...] = ()
     """Replicas of lower priority that gave way to it."""
 

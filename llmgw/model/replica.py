@@ -33,6 +33,8 @@ class ProfileSpec:
     nodes: int = 1
     quantization: str | None = None
     kv_cache_dtype: str | None = None
+    allow_slow_path: tuple[str, ...] = ()
+    """Fields among `quantization` and `kv_cache_dtype` that may take the engine's slower way on older devices (C5)."""
     max_model_len: int | None = None
     memory_utilization: float | None = None
     min_memory_bytes: int | None = None

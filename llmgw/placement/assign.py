@@ -2,25 +2,25 @@
 """Assignment: what runs and still fits stays, the rest gets the best feasible place (P8). Deterministic, whatever the
 order of input.
 
-Cost: kept replicas are O(replicas); every new or displaced one looks at every node once, and at all its constraints
-only where it
-finds no place at all.
+Cost: kept replicas are O(replicas); a service with new ones looks at every node once, and again at few for each
+replica; what finds no place looks once more at everything, to make room and to say why not.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from llmgw.model.ids import DeviceId, NodeName, ReplicaId
-from llmgw.model.node import FleetSnapshot, Node, NodeState
-from llmgw.model.placement import Assignment, Member, Placement, Rejection, Unplaced
-from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
-from llmgw.placement.feasibility import Ask, chosen_class, rejections
+from llmgw.model.ids import NodeName, ReplicaId
+from llmgw.model.node import FleetSnapshot, NodeState
+from llmgw.model.placement import Assignment, Placement, Rejection, Unplaced
+from llmgw.model.replica import Catalog, ServiceSpec
+from llmgw.placement.board import NOWHERE, Board
+from llmgw.placement.candidates import Candidates
 from llmgw.placement.instances import Instance, hidden_replicas, instances_of
-from llmgw.placement.ledger import Ledger
-from llmgw.placement.score import score, total
+from llmgw.placement.keep import kept
+from llmgw.placement.order import Queue
+from llmgw.placement.rearrange import Rearrangement, preempting, without_moves
 from llmgw.placement.select import Selection, select
 
 
@@ -28,37 +28,182 @@ from llmgw.placement.select import Selection, select
 class Outcome:
     """A placement and what it means for the instances that run.
 
-    `displaced`: instances that are replaced elsewhere, with the reason; `surplus`: instances nobody wants, with the
-    reason.
+    `displaced`: instances that are replaced elsewhere, with the reason; `surplus`: instances nobody wants, or that gave
+    way to others, with the reason. `board`: everything promised.
     """
 
     placement: Placement
+    board: Board
     displaced: dict[ReplicaId, tuple[Instance, str]] = field(default_factory=dict)
     surplus: tuple[tuple[Instance, str], ...] = ()
 
 
 def place(catalog: Catalog, fleet: FleetSnapshot) -> Outcome:
     """The placement of every replica the catalog asks for, or why it has none."""
-    selection = select(catalog, instances_of(fleet))
-    board = _Board(catalog, fleet)
-    board.reserve(selection)
-    assignments = [board.keep(service, instance, profile) for service, instance, profile in selection.kept]
-    displaced = dict(selection.displaced)
-    unplaced: list[Unplaced] = []
     hidden = hidden_replicas(fleet)
-    for service, number in selection.wanted:
-        replica = ReplicaId(f"{service.name}/{number}")
-        if hidden and replica not in displaced:
-            unplaced.append(Unplaced(replica, service.name, (), _held(hidden)))
-            continue
-        placed = board.place(service, replica, displaced.get(replica))
-        if isinstance(placed, Assignment):
-            assignments.append(placed)
-        else:
-            unplaced.append(placed)
-    order = {service.name: position for position, service in enumerate(catalog.services)}
-    assignments.sort(key=lambda one: (order[one.service.name], _number(one.replica)))
-    return Outcome(Placement(tuple(assignments), tuple(unplaced)), displaced, selection.surplus)
+    selection = select(catalog, instances_of(fleet), hidden=bool(hidden))
+    return _Placing(catalog, fleet, selection, hidden).outcome()
+
+
+class _Placing:
+    """One placement while it is computed."""
+
+    def __init__(
+        self, catalog: Catalog, fleet: FleetSnapshot, selection: Selection, hidden: Sequence[NodeName]
+    ) -> None:
+        self._services: dict[str, int] = {service.name: position for position, service in enumerate(catalog.services)}
+        self._hidden = hidden
+        self._board = Board(catalog, fleet)
+        self._queue = Queue(self._board)
+        self._displaced = dict(selection.displaced)
+        self._surplus = list(selection.surplus)
+        self._running = {instance.replica: instance for _, instance, _ in selection.kept}
+        self._unplaced: dict[ReplicaId, Unplaced] = {}
+        self._hopeless: set[str] = set()
+        self._rearranged = False
+        self._finder: tuple[str, list[Candidates]] | None = None
+        for instance in selection.seen:
+            for part in instance.parts:
+                self._board.reserve(part)
+        for service, instance, profile in selection.kept:
+            self._board.take(kept(service, instance, profile, self._board))
+        self._queue.add(selection.wanted, selection.displaced)
+
+    def outcome(self) -> Outcome:
+        """Place everything that waits."""
+        self._place_waiting()
+        while self._rearranged:
+            # Making room for one may have left room for another that found none before.
+            self._rearranged = False
+            self._hopeless.clear()
+            again = [one for one in self._unplaced.values() if one.held is None and self._is_unplaced(one)]
+            services = self._board.catalog.services
+            self._queue.add(
+                [(services[self._services[one.service]], _number(one.replica)) for one in again], self._displaced
+            )
+            self._place_waiting()
+        self._stop_homeless()
+        assignments = sorted(self._board.assigned.values(), key=self._order)
+        unplaced = tuple(self._explained(sorted(self._unplaced.values(), key=self._order)))
+        return Outcome(Placement(tuple(assignments), unplaced), self._board, self._displaced, tuple(self._surplus))
+
+    def _place_waiting(self) -> None:
+        while (wanted := self._queue.next()) is not None:
+            service, number = wanted
+            self._place(service, ReplicaId(f"{service.name}/{number}"))
+
+    def _is_unplaced(self, one: Unplaced) -> bool:
+        return one.replica not in self._board.assigned
+
+    def _stop_homeless(self) -> None:
+        """What must leave and has no other place goes on serving, unless it gave way or others have its devices now."""
+        taken = {device for one in self._board.assigned.values() for member in one.members for device in member.devices}
+        for replica in sorted(self._unplaced.keys() - self._board.assigned.keys()):
+            gone = self._displaced.get(replica)
+            if gone is None:
+                continue
+            devices = {device for part in gone[0].parts for device in part.unit.devices}
+            if self._unplaced[replica].gave_way_to is not None or devices & taken:
+                self._surplus.append(gone)
+                del self._displaced[replica]
+
+    def _order(self, one: Assignment | Unplaced) -> tuple[int, int]:
+        return self._services[one.service if isinstance(one, Unplaced) else one.service.name], _number(one.replica)
+
+    def _place(self, service: ServiceSpec, replica: ReplicaId) -> None:
+        if self._hidden and replica not in self._displaced:
+            self._unplaced[replica] = Unplaced(replica, service.name, (), _held(self._hidden))
+            return
+        found = self._best(service, replica)
+        if found is not None:
+            self._take(found)
+            return
+        # Nothing has become free since the last replica of this service found no room.
+        room = None if service.name in self._hopeless else self._make_room(service, replica)
+        if room is not None:
+            self._carry_out(room)
+            return
+        self._hopeless.add(service.name)
+        self._unplaced.setdefault(replica, Unplaced(replica, service.name, ()))
+
+    def _best(self, service: ServiceSpec, replica: ReplicaId) -> Assignment | None:
+        """The best place by the first profile that has one; where it came from is tried first (P8)."""
+        came_from = self._displaced.get(replica)
+        home = frozenset(came_from[0].nodes) if came_from else NOWHERE
+        for position, profile in enumerate(service.profiles):
+            if home or profile.nodes > 1:
+                found = self._board.find(service, profile, replica, home=home)
+            else:
+                candidates = self._candidates(service)[position]
+                ledger = candidates.best()
+                ask = self._board.ask(service, profile)
+                found = None if ledger is None else self._board.on(ask, replica, ledger)
+            if found is not None:
+                return found
+        return None
+
+    def _candidates(self, service: ServiceSpec) -> list[Candidates]:
+        if self._finder is None or self._finder[0] != service.name:
+            board = self._board
+            self._finder = service.name, [Candidates(board, board.ask(service, one)) for one in service.profiles]
+        return self._finder[1]
+
+    def _take(self, assignment: Assignment) -> None:
+        self._board.take(assignment)
+        if self._finder is not None and self._finder[0] == assignment.service.name:
+            for candidates in self._finder[1]:
+                candidates.touch(assignment)
+
+    def _make_room(self, service: ServiceSpec, replica: ReplicaId) -> Rearrangement | None:
+        """Room by placing otherwise what is not placed for good yet, else by letting lower priorities give way."""
+        board = self._board
+        return without_moves(board, service, replica) or preempting(board, service, replica)
+
+    def _carry_out(self, room: Rearrangement) -> None:
+        self._finder = None
+        self._rearranged = True
+        for old, _ in room.changes:
+            self._board.give_back(old)
+        self._board.take(replace(room.assignment, preempts=tuple(sorted(one.replica for one in room.touched))))
+        for old, new in room.changes:
+            if new is not None:
+                self._board.take(new)
+            if old.kept or new is None:
+                self._gives_way(old, new, room.assignment)
+
+    def _gives_way(self, victim: Assignment, new: Assignment | None, to: Assignment) -> None:
+        """A replica of lower priority that runs gets another place, or waits for its turn to find one."""
+        over = f"priority {to.service.priority} over {victim.service.priority}"
+        instance = self._running.pop(victim.replica, None)
+        if instance is not None:
+            self._displaced[victim.replica] = (instance, f"it gives way to {to.replica} ({over})")
+        if new is None:
+            self._unplaced[victim.replica] = Unplaced(victim.replica, victim.service.name, (), gave_way_to=to.replica)
+            self._queue.add([(victim.service, _number(victim.replica))], self._displaced)
+
+    def _explained(self, unplaced: Iterable[Unplaced]) -> Iterable[Unplaced]:
+        """Every one that has found no place, with a rejection for every node and profile, told once a service."""
+        told: dict[str, ReplicaId] = {}
+        for one in unplaced:
+            if not self._is_unplaced(one):
+                continue
+            if one.held is not None:
+                yield one
+            elif one.service in told:
+                yield replace(one, like=told[one.service])
+            else:
+                told[one.service] = one.replica
+                yield replace(one, rejections=tuple(self._rejections(one.service)))
+
+    def _rejections(self, name: str) -> Iterable[Rejection]:
+        service = self._board.catalog.services[self._services[name]]
+        for profile in service.profiles:
+            for ledger in self._board.ledgers.values():
+                yield from self._board.rejections(service, profile, ledger.node)
+
+
+def _number(replica: ReplicaId) -> int:
+    return int(replica.rpartition("/")[2])
 
 
 def _held(hidden: Sequence[NodeName]) -> str:
@@ -67,93 +212,6 @@ def _held(hidden: Sequence[NodeName]) -> str:
         f"it may run on {names}, whose units cannot be seen; "
         "run `llmgw facts refresh`, or set llmgw_lost: true if the node is gone"
     )
-
-
-def _number(replica: ReplicaId) -> int:
-    return int(replica.rpartition("/")[2])
-
-
-class _Board:
-    """All ledgers of one placement."""
-
-    def __init__(self, catalog: Catalog, fleet: FleetSnapshot) -> None:
-        self._ledgers = {node.name: Ledger(node, catalog.fleet.port_range) for node in fleet.nodes}
-        self._nodes = fleet.nodes
-        self._domains: dict[tuple[str, str], int] = {}
-
-    def reserve(self, selection: Selection) -> None:
-        """Ports of everything that runs stay taken: what leaves still listens while the plan is carried out."""
-        for instance in selection.seen:
-            if instance.unit.port is not None and instance.node.name in self._ledgers:
-                self._ledgers[instance.node.name].reserve_ports((instance.unit.port,))
-
-    def keep(self, service: ServiceSpec, instance: Instance, profile: ProfileSpec) -> Assignment:
-        """The instance's own place, promised first: its unit says which devices it has, whatever the node."""
-        ledger = self._ledgers[instance.node.name]
-        devices = tuple(map(DeviceId, instance.unit.devices))
-        port = instance.unit.port if instance.unit.port is not None else ledger.free_port() or 0
-        ledger.promise(service.name, profile, devices, port)
-        self._count(service, instance.node)
-        return Assignment(
-            instance.replica, service, profile, (Member(0, instance.node.name, devices, port),), kept=True
-        )
-
-    def place(
-        self, service: ServiceSpec, replica: ReplicaId, came_from: tuple[Instance, str] | None
-    ) -> Assignment | Unplaced:
-        """The best feasible node by the first profile that has one; the slot it came from is tried first (P8)."""
-        home = came_from[0].node.name if came_from else None
-        for profile in service.profiles:
-            best: tuple[bool, float, NodeName] | None = None
-            for node in self._nodes:
-                ask, ledger = self._ask(service, profile, node), self._ledgers[node.name]
-                if rejections(ask, ledger, first=True):
-                    continue
-                rank = (node.name != home, -total(score(ask, ledger)), node.name)
-                best = rank if best is None or rank < best else best
-            if best is not None:
-                return self._take(service, profile, replica, best[2])
-        return Unplaced(replica, service.name, tuple(self._reasons(service)))
-
-    def _take(self, service: ServiceSpec, profile: ProfileSpec, replica: ReplicaId, name: NodeName) -> Assignment:
-        ledger = self._ledgers[name]
-        ask = self._ask(service, profile, ledger.node)
-        terms = score(ask, ledger)
-        device_class = chosen_class(ask, ledger)
-        free = () if device_class is None else ledger.free_devices(device_class)[: profile.gpus]
-        devices = tuple(device.uuid for device in free)
-        port = ledger.free_port() or 0
-        ledger.promise(service.name, profile, devices, port)
-        self._count(service, ledger.node)
-        return Assignment(replica, service, profile, (Member(0, name, devices, port),), score=terms)
-
-    def _reasons(self, service: ServiceSpec) -> Iterable[Rejection]:
-        for profile in service.profiles:
-            for node in self._nodes:
-                yield from rejections(self._ask(service, profile, node), self._ledgers[node.name])
-
-    def _ask(self, service: ServiceSpec, profile: ProfileSpec, node: Node) -> Ask:
-        if service.spread is None:
-            return Ask(service, profile)
-        domain = _domain(service.spread, node)
-        here = self._domains.get((service.name, domain), 0) if domain else 0
-        return Ask(service, profile, self._share(service), here, domain)
-
-    def _share(self, service: ServiceSpec) -> int:
-        """An even share: replicas over the number of domains that can take any, rounded up."""
-        spread = service.spread or ""
-        usable = (node for node in self._nodes if node.state is NodeState.OK and not node.drained and not node.cordoned)
-        domains = {domain for domain in (_domain(spread, node) for node in usable) if domain}
-        return math.ceil(service.replicas / max(1, len(domains)))
-
-    def _count(self, service: ServiceSpec, node: Node) -> None:
-        domain = _domain(service.spread, node) if service.spread else None
-        if domain:
-            self._domains[service.name, domain] = self._domains.get((service.name, domain), 0) + 1
-
-
-def _domain(spread: str, node: Node) -> str | None:
-    return node.name if spread == "node" else node.labels.get(spread)
 
 
 def frozen(fleet: FleetSnapshot, states: Iterable[NodeState]) -> FleetSnapshot:

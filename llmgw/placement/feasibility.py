@@ -7,39 +7,50 @@ All of them are admission-only: they keep new replicas away and move nothing (P1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from llmgw.engines import registry
-from llmgw.model.ids import DeviceClass
+from llmgw.model.ids import DeviceClass, NodeName
 from llmgw.model.node import NodeState
 from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
+from llmgw.placement.capability import capability_fits, capable_classes, driver_fits
+from llmgw.placement.device_memory import Appetite, class_shortage, device_memory_fits
 from llmgw.placement.ledger import Ledger
+from llmgw.placement.tally import Tally
 
 GB = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One replica's wish: a service by one of its profiles. `spread_limit`: most replicas of it in one spread
-    domain.
+    """One replica's wish: a service by one of its profiles, and what the fleet knows of both.
+
+    `holders`: nodes on which the weights are, or on a filer that they mount (P3). `classes` remembers by signature of a
+    node which classes of the profile may serve there.
     """
 
     service: ServiceSpec
     profile: ProfileSpec
-    spread_limit: int | None = None
-    in_domain: int = 0
-    """Replicas of the service already in the domain of the node in question."""
-    domain: str | None = None
+    tally: Tally
+    holders: frozenset[NodeName] = frozenset()
+    appetite: Appetite | None = None
+    """What the profile needs of a device's memory."""
+    classes: dict[int, tuple[DeviceClass, ...]] = field(default_factory=dict)
+    ranks: dict[Hashable, float | None] = field(default_factory=dict)
+    """What the board found the place worth on a node of some shape in some state."""
+    groups: dict[int, list[Any]] = field(default_factory=dict)
+    """Groups of nodes with room for a member each, by the board's version."""
 
 
 Constraint = Callable[[Ask, Ledger], Rejection | None]
 
 
 def rejections(ask: Ask, ledger: Ledger, *, first: bool = False) -> tuple[Rejection, ...]:
-    """Every constraint that fails on this node (with `first` only the first one); empty when the replica fits."""
+    """Every constraint that fails on this node (with `first` only the first one); empty when one member fits."""
     return tuple(islice(_failing(ask, ledger), 1 if first else None))
 
 
@@ -50,12 +61,34 @@ def _failing(ask: Ask, ledger: Ledger) -> Iterator[Rejection]:
             yield rejection
 
 
+def usable_classes(ask: Ask, ledger: Ledger) -> tuple[DeviceClass, ...]:
+    """The classes of the profile that may serve it on this node, in its order of preference."""
+    known = ask.classes.get(ledger.signature)
+    if known is None:
+        node, appetite = ledger.node, ask.appetite
+        known = ask.classes[ledger.signature] = tuple(
+            one
+            for one in capable_classes(ask.profile, node)
+            if appetite is None or class_shortage(appetite, node, one) is None
+        )
+    return known
+
+
 def chosen_class(ask: Ask, ledger: Ledger) -> DeviceClass | None:
     """The first class of the profile's preference with enough free devices here; None on CPU or when none has."""
-    for device_class in ask.profile.devices:
-        if len(ledger.free_devices(device_class)) >= ask.profile.gpus:
-            return device_class
-    return None
+    return next((one for one in usable_classes(ask, ledger) if has_free(ask, ledger, one)), None)
+
+
+def has_enough(ask: Ask, ledger: Ledger) -> bool:
+    """Whether a node has enough working devices of one class for a member, free or not."""
+    return ask.profile.on_cpu or any(
+        len(ledger.devices(one)) >= ask.profile.gpus for one in usable_classes(ask, ledger)
+    )
+
+
+def has_free(ask: Ask, ledger: Ledger, device_class: DeviceClass) -> bool:
+    """Whether enough devices of a class are free for one member, and the class may serve it."""
+    return device_class in usable_classes(ask, ledger) and len(ledger.free_devices(device_class)) >= ask.profile.gpus
 
 
 def _no(ask: Ask, ledger: Ledger, constraint: str, message: str) -> Rejection:
@@ -158,26 +191,33 @@ def memory_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
 
 
 def disk_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
-    """Enough free disk on some filesystem of the node; a node without storage facts is unknown, not full (D11)."""
+    """Enough disk that nobody was promised for weights that must be fetched; a node without storage facts is unknown,
+    not full (D11), and weights that are there need nothing.
+    """
     needs = ask.profile.min_free_disk_bytes
-    filesystems = ledger.node.facts.filesystems if ledger.node.facts else None
-    known = [one.free_bytes for one in filesystems or () if one.free_bytes is not None and not one.read_only]
-    if needs is None or not known or max(known) >= needs:
+    if needs is None or ledger.node.name in ask.holders:
         return None
-    message = f"has {max(known) / GB:.0f} GB of free disk, needs {needs / GB:.0f}"
-    return _short(ask, ledger, "disk", message, (max(known), needs, "bytes"))
+    room = ledger.room(ask.profile.model.name)
+    if room is None or room.free_bytes >= needs:
+        return None
+    has = max(0, room.free_bytes)
+    message = f"has {has / GB:.0f} GB of disk left on {room.mount_point}, needs {needs / GB:.0f}"
+    return _short(ask, ledger, "disk", message, (has, needs, "bytes"))
 
 
 def spread_holds(ask: Ask, ledger: Ledger) -> Rejection | None:
     """No spread domain gets more than its even share of the service's replicas."""
-    if ask.spread_limit is None:
+    share = ask.tally.share
+    if share is None:
         return None
-    if ask.domain is None:
+    domain = ask.tally.domain(ledger.node)
+    if domain is None:
         return _no(ask, ledger, "spread", f"is spread by {ask.service.spread}, the node has no such label")
-    if ask.in_domain < ask.spread_limit:
+    here = ask.tally.domains.get(domain, 0)
+    if here < share:
         return None
-    message = f"{ask.domain} has {ask.in_domain} of {ask.service.name} already, its share is {ask.spread_limit}"
-    return _short(ask, ledger, "spread", message, (ask.in_domain, ask.spread_limit, "replicas"))
+    message = f"{domain} has {here} of {ask.service.name} already, its share is {share}"
+    return _short(ask, ledger, "spread", message, (here, share, "replicas"))
 
 
 def port_free(ask: Ask, ledger: Ledger) -> Rejection | None:
@@ -185,14 +225,18 @@ def port_free(ask: Ask, ledger: Ledger) -> Rejection | None:
     return None if ledger.free_port() is not None else _no(ask, ledger, "ports", "no port of the range is free")
 
 
-CONSTRAINTS: tuple[Constraint, ...] = (
+STATIC: tuple[Constraint, ...] = (
     engine_supported,
     node_usable,
     labels_match,
     engine_installed,
-    devices_free,
-    memory_fits,
-    disk_fits,
-    spread_holds,
-    port_free,
+    capability_fits,
+    driver_fits,
+    device_memory_fits,
 )
+"""What only reads facts: the answer is the same for all nodes of one signature, whatever is placed."""
+
+DYNAMIC: tuple[Constraint, ...] = (devices_free, memory_fits, disk_fits, spread_holds, port_free)
+"""What also reads promises."""
+
+CONSTRAINTS: tuple[Constraint, ...] = STATIC + DYNAMIC

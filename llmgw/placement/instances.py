@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replicas that are seen on the nodes, and which of them stay (P8, P1b, P9)."""
+"""The replicas that are seen on the nodes, and which of them must leave (P8, P1b, P9)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from llmgw.model.ids import NodeName, ReplicaId
@@ -16,63 +16,133 @@ _NUMBER = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
-    """One replica on one node, as its unit says."""
+class Part:
+    """One member of a replica on its node, as its unit says."""
 
-    replica: ReplicaId
-    service: str
-    number: int
     node: Node
     unit: contract.ObservedUnit
 
     @property
+    def rank(self) -> int:
+        """Its place among the members; 0 leads."""
+        return self.unit.rank or 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One replica that is seen; `node` and `unit` are those of the first of its parts, which are sorted by rank."""
+
+    replica: ReplicaId
+    service: str
+    number: int
+    parts: tuple[Part, ...]
+
+    @property
+    def node(self) -> Node:
+        """Where it is reached: the leader's node."""
+        return self.parts[0].node
+
+    @property
+    def unit(self) -> contract.ObservedUnit:
+        """The leader's unit."""
+        return self.parts[0].unit
+
+    @property
+    def nodes(self) -> tuple[NodeName, ...]:
+        """The nodes of its members, by rank."""
+        return tuple(part.node.name for part in self.parts)
+
+    @property
     def working(self) -> bool:
-        """Whether systemd runs it or is starting it."""
-        return self.unit.active_state in _WORKING
+        """Whether systemd runs all that is seen of it, or is starting it."""
+        return all(part.unit.active_state in _WORKING for part in self.parts)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Ranks of members that are not seen anywhere."""
+        members = max(part.unit.members or 1 for part in self.parts)
+        return tuple(sorted(set(range(members)) - {part.rank for part in self.parts}))
+
+    @property
+    def settled(self) -> bool:
+        """Whether every node it is on answers and may be changed."""
+        return all(part.node.state is NodeState.OK for part in self.parts)
 
 
 def instances_of(fleet: FleetSnapshot) -> tuple[Instance, ...]:
-    """Every leader unit of every node with facts, sorted by replica and node. Units that name no replica are not
-    listed.
+    """Every replica of every node with facts, sorted by replica and node. Units that name no replica are not listed.
+
+    Two units of one rank of a replica are two instances: a node that was away brings an old one back.
     """
-    found = [instance for node in fleet.nodes for instance in _of_node(node)]
+    seen: dict[str, list[Part]] = {}
+    for node in fleet.nodes:
+        for part in _parts(node):
+            seen.setdefault(part.unit.replica or "", []).append(part)
+    found = [instance for replica, parts in seen.items() for instance in _instances(ReplicaId(replica), parts)]
     return tuple(sorted(found, key=lambda instance: (instance.service, instance.number, instance.node.name)))
 
 
-def _of_node(node: Node) -> Iterable[Instance]:
+def _parts(node: Node) -> Iterator[Part]:
     for unit in (node.facts.units or ()) if node.facts else ():
         service, _, number = (unit.replica or "").rpartition("/")
-        if service and _NUMBER.fullmatch(number) and unit.rank in (0, None):
-            yield Instance(ReplicaId(unit.replica or ""), service, int(number), node, unit)
+        if service and _NUMBER.fullmatch(number):
+            yield Part(node, unit)
 
 
-def eviction(instance: Instance) -> str | None:
-    """Why an instance must leave its node, or None. Only what P1b calls evicting counts here."""
-    if instance.node.state is NodeState.LOST:
-        return f"{instance.node.name} is lost"
-    if instance.node.drained:
-        return f"{instance.node.name} is drained"
-    known = {device.uuid: device for device in instance.node.devices or ()}
-    for uuid in instance.unit.devices:
-        device = next((device for name, device in known.items() if name == uuid), None)
-        if device is None and instance.node.devices is not None and not instance.node.devices_old:
-            return f"device {uuid} is gone from {instance.node.name}"
+def _instances(replica: ReplicaId, parts: Iterable[Part]) -> Iterator[Instance]:
+    service, _, number = replica.rpartition("/")
+    by_rank: dict[int, list[Part]] = {}
+    for part in sorted(parts, key=_newest_first):
+        by_rank.setdefault(part.rank, []).append(part)
+    for copy in range(max(map(len, by_rank.values()))):
+        members = tuple(found[copy] for _, found in sorted(by_rank.items()) if copy < len(found))
+        yield Instance(replica, service, int(number), members)
+
+
+def _newest_first(part: Part) -> tuple[bool, int, NodeName]:
+    generation = part.unit.generation
+    return generation is None, -(generation or 0), part.node.name
+
+
+def eviction(instance: Instance, *, hidden: bool = False) -> str | None:
+    """Why an instance must leave its nodes, or None. Only what P1b calls evicting counts here. `hidden`: members that
+    are not seen may be where nothing can be seen.
+    """
+    for part in instance.parts:
+        reason = _of_part(part)
+        if reason is not None:
+            return reason
+    if instance.missing and not hidden:
+        return f"member {instance.missing[0]} of {instance.replica} is gone"
+    return None
+
+
+def _of_part(part: Part) -> str | None:
+    node = part.node
+    if node.state is NodeState.LOST:
+        return f"{node.name} is lost"
+    if node.drained:
+        return f"{node.name} is drained"
+    known = {str(device.uuid): device for device in node.devices or ()} if part.unit.devices else {}
+    for uuid in part.unit.devices:
+        device = known.get(uuid)
+        if device is None and node.devices is not None and not node.devices_old:
+            return f"device {uuid} is gone from {node.name}"
         if device is not None and device.blocked_by:
-            return f"device {device.display_name} of {instance.node.name}: {device.blocked_by[0].message}"
+            return f"device {device.display_name} of {node.name}: {device.blocked_by[0].message}"
     return None
 
 
 def preference(instance: Instance) -> tuple[bool, bool, int, bool, str]:
     """Sort key: instances that should stay come first. Working before dead, the newer generation before the older (a
-    node that
-    was away brings old ones back), uncordoned before cordoned; the name decides the rest.
+    node that was away brings old ones back), uncordoned before cordoned; the name decides the rest.
     """
     generation = instance.unit.generation
     return (
         not instance.working,
         generation is None,
         -(generation or 0),
-        instance.node.cordoned,
+        any(part.node.cordoned for part in instance.parts),
         instance.node.name,
     )
 
@@ -81,7 +151,7 @@ def hidden_replicas(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
     """Nodes that may run replicas we cannot see (P9): their facts are unreadable, or llmgw was there before and their
     units are.
     """
-    return tuple(node.name for node in fleet.nodes if node.state is not NodeState.LOST and _hides(node))
+    return tuple(sorted(node.name for node in fleet.nodes if node.state is not NodeState.LOST and _hides(node)))
 
 
 def _hides(node: Node) -> bool:

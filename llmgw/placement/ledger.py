@@ -5,59 +5,116 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llmgw.model.ids import DeviceId
+from llmgw.model.ids import DeviceClass, DeviceId
 from llmgw.model.node import Device, Node
 from llmgw.model.replica import ProfileSpec
+from llmgw.placement.disks import Disks, Room
 
 
 class Ledger:
-    """Promises on one node. Mutable and short-lived: it exists while one placement is computed."""
+    """Promises on one node. Mutable and short-lived: it exists while one placement is computed.
 
-    def __init__(self, node: Node, port_range: tuple[int, int]) -> None:
+    `taken` is a bit mask over `node.devices`; together with what the devices are it tells all that is free, so that
+    equal nodes in equal states are recognised without looking at their devices.
+    """
+
+    def __init__(self, node: Node, port_range: tuple[int, int], disks: Disks | None = None) -> None:
         self.node = node
-        self._ports = port_range
-        self._used_devices: set[DeviceId] = set()
-        system = node.facts.system if node.facts else None
-        self._used_ports: set[int] = set(system.listening_ports or ()) if system else set()
-        self._free: dict[str, tuple[Device, ...]] = {}  # asked for every replica on every node, changed by few of them
-        self._memory_bytes = 0
+        self.signature = 0
+        """Equal for nodes of which no constraint that only reads facts can tell one from another; the board's."""
+        self.shape = 0
+        """Equal for nodes whose devices are alike and joined alike; the board's."""
+        self.taken = 0
         self.replicas: dict[str, int] = {}
         """Number of replicas here, by service."""
-
-    @property
-    def total(self) -> int:
+        self.total = 0
         """Number of replicas here."""
-        return sum(self.replicas.values())
+        self._bit = {device.uuid: 1 << position for position, device in enumerate(node.devices or ())}
+        self._first_port, self._last_port = port_range
+        system = node.facts.system if node.facts else None
+        self._ports: set[int] = set(system.listening_ports or ()) if system else set()
+        self._next_port = self._first_port
+        memory = node.facts.memory if node.facts else None
+        self._memory_bytes = None if memory is None else memory.total_bytes
+        self._disks = disks or Disks()
+        self._free: dict[str, tuple[Device, ...]] = {}
+
+    def devices(self, device_class: str) -> tuple[Device, ...]:
+        """All devices of a class that are not out of order, free or not, in placement order."""
+        return tuple(
+            device for device in self.node.devices or () if device.device_class == device_class and _works(device)
+        )
 
     def free_devices(self, device_class: str) -> tuple[Device, ...]:
         """Devices of a class that nothing uses, blocks or holds memory on, in placement order."""
         free = self._free.get(device_class)
         if free is None:
-            found = (device for device in self.node.devices or () if device.device_class == device_class)
-            free = self._free[device_class] = tuple(filter(self._usable, found))
+            free = tuple(device for device in self.devices(device_class) if self._is_free(device))
+            self._free[device_class] = free
         return free
 
-    def _usable(self, device: Device) -> bool:
-        return device.uuid not in self._used_devices and not device.blocked_by and not device.kept_away_by
+    def _is_free(self, device: Device) -> bool:
+        return not self.taken & self._bit[device.uuid]
+
+    def is_whole(self) -> bool:
+        """Whether no replica has any of its devices."""
+        return not self.taken
 
     def unpromised_memory(self) -> int | None:
         """Bytes of host memory that no replica was promised; None when the node reports none (P2)."""
-        memory = self.node.facts.memory if self.node.facts else None
-        return None if memory is None or memory.total_bytes is None else memory.total_bytes - self._memory_bytes
+        return self._memory_bytes
 
-    def free_port(self) -> int | None:
-        """The lowest port of the range that nothing uses, or None."""
-        low, high = self._ports
-        return next((port for port in range(low, high + 1) if port not in self._used_ports), None)
+    def room(self, model: str) -> Room | None:
+        """The most disk space on one filesystem that weights of this model may fill; None when it is unknown (D11)."""
+        return self._disks.room(self.node, model)
+
+    def free_port(self, count: int = 1) -> int | None:
+        """The lowest port of the range that is free with the `count` - 1 after it, or None."""
+        while self._next_port in self._ports:
+            self._next_port += 1
+        for port in range(self._next_port, self._last_port + 2 - count):
+            if not any(one in self._ports for one in range(port, port + count)):
+                return port
+        return None
 
     def reserve_ports(self, ports: Iterable[int]) -> None:
         """Ports that units hold already, or that leave only while this plan is carried out."""
-        self._used_ports.update(ports)
+        self._ports.update(ports)
 
-    def promise(self, service: str, profile: ProfileSpec, devices: Iterable[DeviceId], port: int) -> None:
-        """Take everything one replica needs."""
-        self._used_devices.update(devices)
+    def promise(self, service: str, profile: ProfileSpec, devices: Iterable[DeviceId], ports: Iterable[int]) -> None:
+        """Take everything one member of a replica needs, but for disk space."""
+        self.taken |= self._mask(devices)
         self._free.clear()
-        self._used_ports.add(port)
-        self._memory_bytes += profile.min_memory_bytes or 0
+        self._ports.update(ports)
+        if self._memory_bytes is not None:
+            self._memory_bytes -= profile.min_memory_bytes or 0
         self.replicas[service] = self.replicas.get(service, 0) + 1
+        self.total += 1
+
+    def release(self, service: str, profile: ProfileSpec, devices: Iterable[DeviceId], ports: Iterable[int]) -> None:
+        """Give back what `promise` took."""
+        self.taken &= ~self._mask(devices)
+        self._free.clear()
+        for port in ports:
+            self._ports.discard(port)
+            self._next_port = min(self._next_port, max(port, self._first_port))
+        if self._memory_bytes is not None:
+            self._memory_bytes += profile.min_memory_bytes or 0
+        self.replicas[service] -= 1
+        if not self.replicas[service]:
+            del self.replicas[service]
+        self.total -= 1
+
+    def _mask(self, devices: Iterable[DeviceId]) -> int:
+        mask = 0
+        for uuid in devices:
+            mask |= self._bit.get(uuid, 0)
+        return mask
+
+    def free_mask(self, device_class: DeviceClass) -> int:
+        """The free devices of a class as bits over the node's devices."""
+        return self._mask(device.uuid for device in self.free_devices(device_class))
+
+
+def _works(device: Device) -> bool:
+    return not device.blocked_by and not device.kept_away_by

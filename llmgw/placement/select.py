@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from llmgw.engines import registry
 from llmgw.model.ids import ReplicaId
-from llmgw.model.node import NodeState
 from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
-from llmgw.placement.instances import Instance, eviction, preference
+from llmgw.placement.capability import capable_classes
+from llmgw.placement.instances import Instance, Part, eviction, preference
+
+_UNKNOWN = ""
 
 
 @dataclass(slots=True)
@@ -26,15 +28,15 @@ class Selection:
     seen: tuple[Instance, ...] = ()
 
 
-def select(catalog: Catalog, instances: Sequence[Instance]) -> Selection:
-    """Sort every instance by what the catalog wants of it."""
+def select(catalog: Catalog, instances: Sequence[Instance], *, hidden: bool = False) -> Selection:
+    """Sort every instance by what the catalog wants of it. `hidden`: there are nodes whose units cannot be seen."""
     selection = Selection(seen=tuple(instances))
     by_service: dict[str, list[Instance]] = {}
     for instance in instances:
         by_service.setdefault(instance.service, []).append(instance)
     surplus: list[tuple[Instance, str]] = []
     for service in sorted(catalog.services, key=lambda one: (-one.priority, one.name)):
-        _select_service(service, by_service.pop(service.name, ()), selection, surplus)
+        _select_service(service, by_service.pop(service.name, ()), selection, surplus, hidden=hidden)
     orphans = [instance for name in sorted(by_service) for instance in by_service[name]]
     surplus += [(instance, f"the catalog has no service {instance.service}") for instance in orphans]
     selection.surplus = tuple(surplus)
@@ -42,12 +44,17 @@ def select(catalog: Catalog, instances: Sequence[Instance]) -> Selection:
 
 
 def _select_service(
-    service: ServiceSpec, instances: Iterable[Instance], selection: Selection, surplus: list[tuple[Instance, str]]
+    service: ServiceSpec,
+    instances: Iterable[Instance],
+    selection: Selection,
+    surplus: list[tuple[Instance, str]],
+    *,
+    hidden: bool,
 ) -> None:
     stayers: dict[int, Instance] = {}
     leavers: dict[int, tuple[Instance, str]] = {}
     for instance in sorted(instances, key=lambda one: (one.number, preference(one))):
-        reason = eviction(instance)
+        reason = eviction(instance, hidden=hidden)
         if reason is not None and instance.number not in leavers:
             leavers[instance.number] = (instance, reason)
         elif reason is not None:
@@ -99,7 +106,8 @@ def _stay_key(instance: Instance) -> tuple[bool, bool, bool, int]:
     """Instances that stay first when there are too many: those that answer, work and are not cordoned; then the lower
     number.
     """
-    return (instance.node.state is not NodeState.OK, not instance.working, instance.node.cordoned, instance.number)
+    cordoned = any(part.node.cordoned for part in instance.parts)
+    return (not instance.settled, not instance.working, cordoned, instance.number)
 
 
 def _profile(service: ServiceSpec, instance: Instance) -> ProfileSpec | None:
@@ -111,12 +119,22 @@ def _profile(service: ServiceSpec, instance: Instance) -> ProfileSpec | None:
 
 
 def _fits(profile: ProfileSpec, instance: Instance) -> bool:
-    if registry.refusal(profile) is not None:
+    """Whether a profile could have put the replica where it is: as many members, as many devices, all of one class."""
+    if registry.refusal(profile) is not None or profile.nodes != len(instance.parts) + len(instance.missing):
         return False
-    if len(instance.unit.devices) != profile.gpus:
-        return False
-    if instance.node.devices is None:
-        return True
-    classes = {device.uuid: device.device_class for device in instance.node.devices}
-    held = {device_class for uuid, device_class in classes.items() if uuid in instance.unit.devices}
-    return held <= set(profile.devices) and len(held) <= 1
+    return len({_class_of(part, profile) for part in instance.parts} - {_UNKNOWN}) <= 1 and all(
+        len(part.unit.devices) == profile.gpus and _class_of(part, profile) is not None for part in instance.parts
+    )
+
+
+def _class_of(part: Part, profile: ProfileSpec) -> str | None:
+    """The class of a member's devices, if they are of one and the profile names it; `_UNKNOWN` where nothing is known
+    of them, which moves nothing.
+    """
+    if part.node.devices is None:
+        return _UNKNOWN
+    held = {device.device_class for device in part.node.devices if device.uuid in part.unit.devices}
+    if not held:
+        return _UNKNOWN
+    one = held.pop()
+    return one if not held and one in capable_classes(profile, part.node) else None

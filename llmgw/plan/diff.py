@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from llmgw.model.ids import NodeName, ReplicaId, ServiceName, UnitName
@@ -58,7 +58,7 @@ def _of_assignment(
 ) -> Change:
     came_from = outcome.displaced.get(assignment.replica)
     where = tuple(member.node for member in assignment.members)
-    moved = came_from is not None and came_from[0].node.name not in where
+    moved = came_from is not None and came_from[0].nodes != where
     kinds = [_kind(unit, nodes[unit.node]) for unit in units]
     kind = ActionKind.MOVE if moved else max(kinds, key=_SEVERITY.index, default=ActionKind.KEEP)
     reasons = tuple(_reasons(kind, units, nodes, came_from))
@@ -69,10 +69,10 @@ def _of_assignment(
         nodes=where,
         devices=tuple(_device_names(assignment, nodes)),
         profile=assignment.profile.name,
-        from_nodes=(came_from[0].node.name,) if moved and came_from else (),
+        from_nodes=came_from[0].nodes if moved and came_from else (),
         reasons=reasons,
     )
-    removes = _removal(came_from[0]) if moved and came_from else ()
+    removes = _removal(came_from[0], {(unit.node, unit.name) for unit in units}) if moved and came_from else ()
     running = bool(units) and all(_runs(unit, nodes[unit.node]) for unit in units)
     return Change(action, assignment, units, removes, came_from[0] if came_from else None, running)
 
@@ -100,17 +100,24 @@ def _stop(instance: Instance, reason: str) -> Change:
         kind=ActionKind.STOP,
         replica=instance.replica,
         service=ServiceName(instance.service),
-        nodes=(instance.node.name,),
-        reasons=(reason, *_left_alone(instance.node)),
+        nodes=instance.nodes,
+        reasons=(reason, *_all_left_alone(instance)),
     )
     return Change(action, removes=_removal(instance), instance=instance)
 
 
-def _removal(instance: Instance) -> tuple[tuple[NodeName, UnitName], ...]:
-    """The unit of an instance, unless its node may not be touched now."""
-    if instance.node.state is not NodeState.OK:
-        return ()
-    return ((instance.node.name, UnitName(instance.unit.name)),)
+def _removal(
+    instance: Instance, stays: Collection[tuple[NodeName, UnitName]] = ()
+) -> tuple[tuple[NodeName, UnitName], ...]:
+    """The units of an instance that go, but for those that are written anew and those on nodes that may not be touched
+    now.
+    """
+    units = [(part.node.name, UnitName(part.unit.name)) for part in instance.parts if part.node.state is NodeState.OK]
+    return tuple(unit for unit in units if unit not in stays)
+
+
+def _all_left_alone(instance: Instance) -> Iterable[str]:
+    return (line for part in instance.parts for line in _left_alone(part.node))
 
 
 def _left_alone(node: Node) -> Iterable[str]:
@@ -126,7 +133,7 @@ def _reasons(
     if came_from is not None:
         yield came_from[1]
         if kind is ActionKind.MOVE:
-            yield from _left_alone(came_from[0].node)
+            yield from _all_left_alone(came_from[0])
         return
     for unit in units:
         observed = observed_unit(nodes[unit.node], unit.name)

@@ -2,8 +2,8 @@
 """The order in which a plan is carried out: waves of steps that never take away more than a rollout allows (R4).
 
 First what nobody wants goes (routes first, then a drain, then the stop), then new and moved replicas come, then
-replicas change in
-place, at most `max_unavailable` of a service at a time. Every wave ends with routes that name exactly what serves.
+replicas change in place, at most `max_unavailable` of a service at a time. Every wave ends with routes that name
+exactly what serves.
 """
 
 from __future__ import annotations
@@ -43,16 +43,37 @@ class Order:
         self.waves.append(Wave(f"stop {_names(changes)}", tuple(steps)))
 
     def start(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
-        """A wave that starts new and moved replicas, routes to them, then drains and removes the ones they replace."""
-        if not changes:
-            return
+        """Waves that start new and moved replicas, route to them, then drain and remove the ones they replace.
+
+        What needs a device of another that moves comes after it. Where replicas wait for one another, or for
+        themselves, they stop before they start.
+        """
+        waiting = list(changes)
+        while waiting:
+            held = {device for change in waiting for device in devices_held(change)}
+            ready = [change for change in waiting if not held & devices_needed(change)]
+            if ready:
+                self._start(ready, arrivals)
+            else:
+                ready = [one for one in waiting if devices_held(one) & devices_needed(one)] or waiting
+                self._restart_elsewhere(ready, arrivals)
+            waiting = [change for change in waiting if change not in ready]
+
+    def _start(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         steps: list[Step] = [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
         moved = [change for change in changes if change.action.kind is ActionKind.MOVE and change.instance is not None]
-        steps += self._without([_endpoint(change) for change in moved], moved)
-        removes = tuple(sorted(unit for change in moved for unit in change.removes))
-        if removes:
-            steps.append(StopMembers(removes))
+        steps += self._gone(moved)
         self.waves.append(Wave(f"start {_names(changes)}", tuple(steps)))
+
+    def _restart_elsewhere(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
+        steps = [*self._gone(changes), StartMembers(_units(changes)), self._arrive(changes, arrivals)]
+        self.waves.append(Wave(f"move {_names(changes)}", tuple(steps)))
+
+    def _gone(self, changes: Sequence[Change]) -> list[Step]:
+        """The steps that drain and remove what moved replicas leave behind."""
+        removes = tuple(sorted(unit for change in changes for unit in change.removes))
+        steps = self._without([_endpoint(change) for change in changes if change.instance is not None], changes)
+        return [*steps, StopMembers(removes)] if removes else steps
 
     def update(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         """Waves that restart replicas in place. Dead ones come first, all together: they take nothing away."""
@@ -100,6 +121,19 @@ class Order:
         routes = build_routes(self._catalog, self._serving.values())
         wait_s = max((_drain_s(change, self._catalog) for change in changes), default=0)
         return [Publish(routes, tuple(named), wait_s)] if named else []
+
+
+def devices_held(change: Change) -> frozenset[tuple[str, str]]:
+    """The devices that a replica has now and gives up, each with its node."""
+    if change.instance is None:
+        return frozenset()
+    return frozenset((part.node.name, device) for part in change.instance.parts for device in part.unit.devices)
+
+
+def devices_needed(change: Change) -> frozenset[tuple[str, str]]:
+    """The devices that a replica will have, each with its node."""
+    members = change.assignment.members if change.assignment is not None else ()
+    return frozenset((member.node, device) for member in members for device in member.devices)
 
 
 def _endpoint(change: Change) -> EndpointId:

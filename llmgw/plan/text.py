@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from llmgw.model.ids import NodeName
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.placement import Placement, Rejection, Unplaced
 from llmgw.model.plan import Action, ActionKind, Plan, Publish, StartMembers, Wave
@@ -29,6 +30,7 @@ _WORDS = {
     ActionKind.KEEP: "unchanged",
 }
 _NAMES_SHOWN = 8
+_REASONS_SHOWN = 16
 
 
 def plan_lines(plan: Plan, *, every_action: bool = False) -> list[str]:
@@ -45,10 +47,8 @@ def _lines(plan: Plan, *, every_action: bool) -> Iterator[str]:
     width = max((len(action.replica) for action in shown), default=0)
     for action in shown:
         yield from _action(action, width)
-    for unplaced in plan.unplaced:
-        yield from _unplaced(unplaced)
-    for node, why in sorted(plan.untouched.items()):
-        yield f"! {node} {why}"
+    yield from _unplaced(plan.unplaced)
+    yield from _untouched(plan.untouched)
     yield ""
     yield summary_line(plan)
 
@@ -77,25 +77,58 @@ def _action(action: Action, width: int) -> Iterator[str]:
         yield f"    {reason}"
 
 
-def _unplaced(unplaced: Unplaced) -> Iterator[str]:
-    if unplaced.held:
-        yield f"! {unplaced.replica} is held back: {unplaced.held}"
-        return
-    yield f"! {unplaced.replica} cannot be placed:"
-    for message, nodes in _grouped(unplaced.rejections):
-        yield f"    {_some(nodes)}: {message}"
-    if not unplaced.rejections:
+def _unplaced(unplaced: Iterable[Unplaced]) -> Iterator[str]:
+    """What has no place, once for all replicas of which the same is true."""
+    alike: dict[tuple[str | None, str | None], list[Unplaced]] = {}
+    for one in unplaced:
+        alike.setdefault((one.held, None if one.held else one.like or one.replica), []).append(one)
+    for (held, _first), those in alike.items():
+        names = _some([one.replica for one in those])
+        if held:
+            yield f"! {names} is held back: {held}" if len(those) == 1 else f"! each of {names} is held back: {held}"
+        else:
+            yield f"! {names} cannot be placed:"
+            yield from _why_not(those)
+
+
+def _why_not(those: Sequence[Unplaced]) -> Iterator[str]:
+    """Who took their place, and why the nodes do not take them: the reasons of most nodes, if there are many."""
+    took: dict[str, list[str]] = {}
+    for one in those:
+        if one.gave_way_to is not None:
+            took.setdefault(one.gave_way_to, []).append(one.replica)
+    for taker, replicas in took.items():
+        yield f"    {_some(replicas)} gave way to {taker}"
+    found = _grouped(rejection for one in those for rejection in one.rejections)
+    if not found:
         yield "    the inventory's group `fleet` has no nodes"
+    most = sorted(found, key=lambda message: -len(found[message]))[:_REASONS_SHOWN]
+    for message in [message for message in found if message in most]:
+        yield f"    {_some(list(found[message]))}: {message}"
+    rest = {node for nodes in found.values() for node in nodes} - {node for message in most for node in found[message]}
+    if rest:
+        yield f"    {_count(rest, 'more node')} for other reasons: `llmgw plan --why {those[0].replica}` tells them all"
 
 
-def _grouped(rejections: Iterable[Rejection]) -> list[tuple[str, list[str]]]:
-    """Rejections that say the same of several nodes, told once."""
-    by_message: dict[str, list[str]] = {}
+def _grouped(rejections: Iterable[Rejection]) -> dict[str, dict[str, None]]:
+    """Rejections that say the same of several nodes, told once: a message to its nodes, in their order."""
+    by_message: dict[str, dict[str, None]] = {}
     for rejection in rejections:
-        nodes = by_message.setdefault(rejection.message.removeprefix(f"{rejection.node} "), [])
-        if rejection.node not in nodes:
-            nodes.append(rejection.node)
-    return list(by_message.items())
+        by_message.setdefault(rejection.message.removeprefix(f"{rejection.node} "), {})[rejection.node] = None
+    return by_message
+
+
+def _untouched(nodes: Mapping[NodeName, str]) -> Iterator[str]:
+    """The nodes that are left alone, a line each, or one for very many of the same kind."""
+    alike: dict[str, list[str]] = {}
+    for node in sorted(nodes):
+        alike.setdefault(nodes[node], []).append(node)
+    for node in sorted(nodes):
+        same = alike[nodes[node]]
+        if len(same) <= _NAMES_SHOWN:
+            yield f"! {node} {nodes[node]}"
+        elif node == same[0]:
+            yield f"! {_some(same)}: each {nodes[node]}"
 
 
 def wave_lines(plan: Plan) -> list[str]:
@@ -110,10 +143,10 @@ def _wave(number: int, wave: Wave) -> Iterator[str]:
             nodes = {unit.node for unit in step.units}
             yield f"   write {_count(step.units, 'unit')} on {_count(nodes, 'node')}, wait until ready"
         elif isinstance(step, Publish):
-            endpoints = [endpoint for route in step.routes.routes for endpoint in route.endpoints]
+            count = sum(len(route.endpoints) for route in step.routes.routes)
             drain = f", drain {_some(step.drain)} (up to {step.drain_timeout_s} s)" if step.drain else ""
             ready = f", wait until gateways see {_some(step.ready)}" if step.ready else ""
-            yield f"   publish routes to {_count(endpoints, 'endpoint')}{drain}{ready}"
+            yield f"   publish routes to {_number(count, 'endpoint')}{drain}{ready}"
         else:
             yield f"   stop {_count(step.units, 'unit')}"
 
@@ -124,7 +157,11 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _count(things: Collection[object], noun: str) -> str:
-    return f"{len(things)} {noun}" if len(things) == 1 else f"{len(things)} {noun}s"
+    return _number(len(things), noun)
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def placement_lines(placement: Placement, fleet: FleetSnapshot) -> list[str]:

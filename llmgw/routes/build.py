@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId
 from llmgw.model.replica import Catalog, ServiceSpec
@@ -40,19 +40,55 @@ def build_routes(
 
     Replicas of services that the catalog no longer has are routed nowhere.
     """
-    by_service: dict[str, list[Endpoint]] = {}
-    for one in serving:
-        endpoint = _endpoint(one, draining)
-        if endpoint is not None:
-            by_service.setdefault(one.service, []).append(endpoint)
-    routes = tuple(_route(service, by_service.get(service.name, [])) for service in catalog.services)
-    return RouteTable(routes, catalog.gateway)
+    return Routes(catalog, serving).table(draining)
 
 
-def _endpoint(one: Serving, draining: frozenset[EndpointId]) -> Endpoint | None:
+class Routes:
+    """Endpoints that come and go wave by wave. A table costs what changed since the last one, not the whole fleet."""
+
+    def __init__(self, catalog: Catalog, serving: Iterable[Serving] = ()) -> None:
+        self._catalog = catalog
+        self._serving: dict[EndpointId, Serving] = {}
+        self._endpoints: dict[str, dict[EndpointId, Endpoint]] = {service.name: {} for service in catalog.services}
+        self._built: dict[str, Route] = {}
+        for one in serving:
+            self.add(one)
+
+    def __contains__(self, name: EndpointId) -> bool:
+        return name in self._serving
+
+    def add(self, one: Serving) -> EndpointId:
+        """Name a replica from now on, in place of an endpoint of the same id; returns that."""
+        name = endpoint_id(one.replica, one.node)
+        self.remove(name)
+        self._serving[name] = one
+        endpoint = _endpoint(one, name)
+        if endpoint is not None and one.service in self._endpoints:
+            self._endpoints[one.service][name] = endpoint
+            self._built.pop(one.service, None)
+        return name
+
+    def remove(self, name: EndpointId) -> None:
+        """Name an endpoint no more, if it was named."""
+        one = self._serving.pop(name, None)
+        if one is not None and self._endpoints.get(one.service, {}).pop(name, None) is not None:
+            self._built.pop(one.service, None)
+
+    def table(self, draining: frozenset[EndpointId] = frozenset()) -> RouteTable:
+        """The routes to what is named now; endpoints in `draining` get no new requests."""
+        touched = {self._serving[name].service for name in draining & self._serving.keys()}
+        routes = []
+        for service in self._catalog.services:
+            if service.name not in self._built:
+                self._built[service.name] = _route(service, self._endpoints[service.name].values())
+            route = self._built[service.name]
+            routes.append(_with_draining(route, draining) if service.name in touched else route)
+        return RouteTable(tuple(routes), self._catalog.gateway)
+
+
+def _endpoint(one: Serving, name: EndpointId) -> Endpoint | None:
     if one.health.address is None or one.health.port is None:
         return None
-    name = endpoint_id(one.replica, one.node)
     return Endpoint(
         id=name,
         replica=one.replica,
@@ -61,7 +97,6 @@ def _endpoint(one: Serving, draining: frozenset[EndpointId]) -> Endpoint | None:
         port=one.health.port,
         engine=one.engine,
         model=one.model,
-        draining=name in draining,
         health_path=one.health.health_path,
         models_path=one.health.models_path,
         process_digest=one.process_digest,
@@ -71,7 +106,7 @@ def _endpoint(one: Serving, draining: frozenset[EndpointId]) -> Endpoint | None:
     )
 
 
-def _route(service: ServiceSpec, endpoints: list[Endpoint]) -> Route:
+def _route(service: ServiceSpec, endpoints: Iterable[Endpoint]) -> Route:
     return Route(
         service=service.name,
         served_name=service.served_name,
@@ -82,3 +117,8 @@ def _route(service: ServiceSpec, endpoints: list[Endpoint]) -> Route:
         policy=service.policy,
         admission=service.admission,
     )
+
+
+def _with_draining(route: Route, draining: frozenset[EndpointId]) -> Route:
+    endpoints = tuple(replace(one, draining=True) if one.id in draining else one for one in route.endpoints)
+    return replace(route, endpoints=endpoints)

@@ -30,12 +30,18 @@ _HARDENING = (
 )
 
 
-def render(assignment: Assignment, member: Member, node: Node) -> UnitFile:
-    """The finished unit of a member. Raises LlmgwError when its engine is unknown or a text cannot stand in a unit."""
+def render(assignment: Assignment, member: Member, node: Node, leader: Node | None = None) -> UnitFile:
+    """The finished unit of a member. `leader`: the node of rank 0; None where the replica has no other member.
+
+    Raises LlmgwError when its engine is unknown or a text cannot stand in a unit.
+    """
     engine = engine_of(assignment.profile.engine)
     if engine is None:
         raise LlmgwError("engine-unknown", f"engine {assignment.profile.engine} cannot be started by this version")
-    launch = engine.launch(assignment, member, node)
+    if leader is None and len(assignment.members) > 1:
+        message = f"members of {assignment.replica} are told where its leader is"
+        raise ValueError(message)
+    launch = engine.launch(assignment, member, node, leader or node)
     name = UnitName(unitfile.unit_name(assignment.service.name, _number(assignment), member.rank))
     version = _version(assignment, node, name)
     process = Digest(unitfile.digest(_started_with(launch, member, node, version)))
@@ -52,6 +58,11 @@ def render(assignment: Assignment, member: Member, node: Node) -> UnitFile:
         port=member.port,
         devices=tuple(member.devices),
         memory_min_bytes=assignment.profile.min_memory_bytes,
+        domain=member.domain,
+        fabric=member.fabric,
+        hcas=member.hcas,
+        socket_interface=member.socket_interface,
+        numa_node=member.numa_node,
         process_digest=process,
     )
     body = _body(assignment, node, launch, process, name)

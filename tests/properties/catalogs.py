@@ -91,6 +91,9 @@ def documents(draw: st.DrawFn) -> Data:
     services = draw(st.dictionaries(_NAMES, _SERVICES, min_size=1, max_size=3))
     for profile in profiles.values():
         profile.setdefault("engine", "sim")
+        alone = profile["engine"] in ("sim", "llama.cpp") and profile.get("pipeline_parallel", 1) > 1
+        if alone or (profile["engine"] == "sglang" and profile.get("devices", "cpu") == "cpu"):
+            profile["engine"] = "vllm"
         profile["model"] = draw(st.sampled_from(sorted(models)))
     for number, service in enumerate(services.values()):
         service["profiles"] = draw(st.lists(st.sampled_from(sorted(profiles)), min_size=1, max_size=3, unique=True))

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from llmgw.decide import decide
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.plan import ActionKind
-from llmgw.placement import assign, feasibility, instances, ledger, select
+from llmgw.placement import assign, board, feasibility, instances, ledger, select
 from llmgw.plan import diff, order
 from tests.properties.cases import Case, cases
 from tests.support.world import World
@@ -65,8 +65,9 @@ def the_catalog_gets_what_it_asks_for_or_a_reason_on_every_node(case: Case) -> N
         placed = sum(one.service.name == service.name for one in decision.placement.assignments)
         missing = [one for one in decision.placement.unplaced if one.service == service.name]
         assert placed + len(missing) == service.replicas
+        reasons = {one.replica: one.rejections for one in missing}
         for one in missing:
-            told = {(rejection.node, rejection.profile) for rejection in one.rejections}
+            told = {(rejection.node, rejection.profile) for rejection in reasons[one.like or one.replica]}
             assert told == set(
                 itertools.product(
                     (node.name for node in case.fleet.nodes), (profile.name for profile in service.profiles)
@@ -75,12 +76,16 @@ def the_catalog_gets_what_it_asks_for_or_a_reason_on_every_node(case: Case) -> N
 
 
 def losing_a_node_moves_only_its_replicas(case: Case) -> None:
-    """One that had no place may get one: the share of each remaining spread domain grows."""
+    """One that had no place may get one: the share of each remaining spread domain grows. Lower priorities give way."""
     world = World(case.fleet)
     waited = {one.replica for one in world.apply(case.first).plan.unplaced}
     victim = case.fleet.nodes[0].name
     world.state(victim, NodeState.LOST)
-    for action in world.apply(case.first).plan.actions:
+    decision = world.apply(case.first)
+    gave_way = {replica for one in decision.placement.assignments for replica in one.preempts}
+    for action in decision.plan.actions:
+        if action.replica in gave_way:
+            continue
         if action.kind is ActionKind.MOVE:
             assert action.from_nodes == (victim,)
         elif action.kind is ActionKind.CREATE:
@@ -159,17 +164,17 @@ def test_every_decision(holds: Callable[[Case], None], case: Case) -> None:
 
 
 def _forget_devices(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ledger.Ledger, "_usable", lambda _self, _device: True)
+    patch.setattr(ledger.Ledger, "_is_free", lambda _self, _device: True)
 
 
 def _ignore_memory(patch: pytest.MonkeyPatch) -> None:
-    kept = tuple(one for one in feasibility.CONSTRAINTS if one is not feasibility.memory_fits)
-    patch.setattr(feasibility, "CONSTRAINTS", kept)
+    patch.setattr(board, "_PER_NODE", tuple(one for one in board._PER_NODE if one is not feasibility.memory_fits))
 
 
 def _first_node_wins(patch: pytest.MonkeyPatch) -> None:
     count = itertools.count()
-    patch.setattr(assign, "total", lambda _terms: float(next(count)))
+    patch.setattr(board, "total", lambda _terms: -float(next(count)))
+    patch.setattr(board, "sorted", lambda nodes, **_key: list(nodes), raising=False)
 
 
 def _always_restart(patch: pytest.MonkeyPatch) -> None:
@@ -177,15 +182,14 @@ def _always_restart(patch: pytest.MonkeyPatch) -> None:
 
 
 def _explain_the_first_node_only(patch: pytest.MonkeyPatch) -> None:
-    whole = assign._Board._reasons
-    patch.setattr(assign._Board, "_reasons", lambda self, service: itertools.islice(whole(self, service), 1))
+    whole = assign._Placing._rejections
+    patch.setattr(assign._Placing, "_rejections", lambda self, service: itertools.islice(whole(self, service), 1))
 
 
 def _everything_moves(patch: pytest.MonkeyPatch) -> None:
-    def evict(instance: instances.Instance) -> str | None:
-        return (
-            "a whim" if instance.node.state is NodeState.OK and instance.number == 0 else instances.eviction(instance)
-        )
+    def evict(instance: instances.Instance, *, hidden: bool) -> str | None:
+        whim = instance.node.state is NodeState.OK and instance.number == 0
+        return "a whim" if whim else instances.eviction(instance, hidden=hidden)
 
     patch.setattr(select, "eviction", evict)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llmgw.catalog.checks.capability import check_capability
 from llmgw.catalog.checks.gateway import check_fleet, check_gateway
 from llmgw.catalog.checks.later import check_later
 from llmgw.catalog.checks.models import check_models
@@ -22,6 +23,7 @@ def check(document: Document) -> Iterator[Problem]:
     """Every problem of a document, in no order."""
     yield from check_models(document)
     yield from check_profiles(document)
+    yield from check_capability(document)
     yield from check_services(document)
     yield from check_gateway(document)
     yield from check_fleet(document)

@@ -6,11 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from llmgw.capability.engines import ENGINES
 from llmgw.catalog import codes
 from llmgw.catalog.checks.references import dangling, repeated
 from llmgw.catalog.parallelism import CPU, Shape, is_mig, shape
 from llmgw.catalog.problem import Problem
 from llmgw.catalog.schema.document import Document
+from llmgw.catalog.schema.models import Model
 from llmgw.catalog.schema.profiles import Profile
 from llmgw.catalog.tree import Path
 
@@ -20,6 +22,10 @@ _SECRET_OPTION = re.compile(
     r"(API_KEY|ACCESS_KEY|PRIVATE_KEY|(HF|HUB|AUTH|ACCESS|BEARER)_TOKEN|SECRET|PASSWORD|PASSWD)$"
 )
 _RESERVED_VARIABLE = re.compile(r"LLMGW_.*|(CUDA|NVIDIA|GGML_VK)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER")
+_RESERVED_NETWORK = frozenset(
+    {"GLOO_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_MNNVL_ENABLE", "NCCL_SOCKET_IFNAME", "VLLM_HOST_IP"}
+)
+"""They differ from node to node, and one value for all of them joins nodes that do not reach each other."""
 _RESERVED_OPTIONS = frozenset({"--host", "--port", "--model", "--alias", "--served-model-name"})
 
 
@@ -100,13 +106,25 @@ def _process(path: Path, profile: Profile) -> Iterator[Problem]:
             why = f"llmgw itself sets `{name}` for each replica"
             remedy = "Remove it; `devices` and `gpus` say what a replica is given."
             yield Problem(at, codes.RESERVED, why, remedy, at_key=True)
+        elif name in _RESERVED_NETWORK:
+            why = f"llmgw itself sets `{name}`, for each node its own"
+            remedy = (
+                "Remove it; `llmgw_fabrics` and `llmgw_socket_interface` of the inventory say how nodes are joined."
+            )
+            yield Problem(at, codes.RESERVED, why, remedy, at_key=True)
         elif _SECRET_VARIABLE.search(name.upper()):
             yield Problem(at, codes.SECRET, f"`{name}` looks like a secret, and `env` {shown}", fix, at_key=True)
+    own = ENGINES[profile.engine].own_options
     for number, item in enumerate(profile.args):
         option = item.partition("=")[0]
         if option in _RESERVED_OPTIONS:
             why = f"llmgw itself gives `{option}` to each replica"
             remedy = "Remove it; `model`, and `served_name` of the service, say what is served."
             yield Problem((*path, "args", number), codes.RESERVED, why, remedy)
+        elif option in own:
+            why = f"llmgw itself gives `{option}` to each replica of {profile.engine}"
+            where = "of the model" if own[option] in Model.model_fields else "of the profile"
+            remedy = f"Remove it; `{own[option]}` {where} says it."
+            yield Problem((*path, "args", number), codes.RESERVED, why, remedy, reads=((*path, "engine"),))
         elif option.startswith("-") and _SECRET_OPTION.search(option.upper().replace("-", "_")):
             yield Problem((*path, "args", number), codes.SECRET, f"`{option}` takes a secret, and `args` {shown}", fix)

@@ -19,6 +19,7 @@ from llmgw.catalog.schema.types import (
     Many,
     Name,
     OneOrMany,
+    SlowPath,
     Table,
     Text,
     VariableName,
@@ -30,8 +31,8 @@ class Profile(Entry):
     """One way to serve one model: engine, devices, parallelism, limits."""
 
     engine: Engine = Field(
-        description="What serves the model. `sim` only pretends to: it is for tests and first steps. This version "
-        "starts `llama.cpp` and `sim`; it checks profiles of the others, but places none of their replicas.",
+        description="What serves the model. `vllm` and `sglang` cut models over devices and nodes, `llama.cpp` serves "
+        "GGUF files on one node, `sim` only pretends to: it is for tests and first steps.",
         examples=["llama.cpp"],
     )
     model: Name = Field(description="Name of an entry of `models`.", examples=["qwen3-32b"])
@@ -65,6 +66,13 @@ class Profile(Entry):
     )
     kv_cache_dtype: Word | None = Field(
         default=None, description="The engine's name of the type of the KV cache.", examples=["fp8_e4m3"]
+    )
+    allow_slow_path: OneOrMany[SlowPath] = Field(
+        default=(),
+        description="`quantization` or `kv_cache_dtype`: replicas may go to devices where the engine has only a slower "
+        "way of it, such as weights kept in FP8 and computed with in 16 bits below compute capability 8.9. Without it "
+        "such devices are refused.",
+        examples=["quantization", ["quantization", "kv_cache_dtype"]],
     )
     max_model_len: Count | None = Field(
         default=None, description="Tokens of context for one request. Default: the model's own.", examples=[32768]

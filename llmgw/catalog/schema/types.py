@@ -170,3 +170,4 @@ def _nothing_is_empty(value: object) -> object:
 
 Table: TypeAlias = Annotated[dict[K, V], BeforeValidator(_nothing_is_empty)]
 Engine = Literal["vllm", "sglang", "llama.cpp", "sim"]
+SlowPath = Literal["quantization", "kv_cache_dtype"]

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from llmgw.apply.inputs import find_paths, inputs_of
-from llmgw.errors import LlmgwError
+from llmgw.apply.inputs import find_paths, inputs_of, read_inputs
+from llmgw.catalog.load import load_catalog
+from llmgw.errors import LlmgwError, LlmgwErrors
 from llmgw.fleet import store
 from llmgw.fleet.hosts import Host
+from llmgw.fleet.inventory import read_inventory
 from llmgw.model.node import NodeState
+from tests.support.fleet_directory import FleetDirectory
 from tests.support.fleets import catalog, facts, service
 
 HOSTS = (Host("n1", node=True, gateway=False), Host("n2", node=True, gateway=False))
@@ -57,3 +60,24 @@ def test_nodes_that_are_named_as_lost_must_exist(tmp_path: Path) -> None:
     with pytest.raises(LlmgwError) as caught:
         inputs_of(catalog(), HOSTS, tmp_path, 2000.0, ["n1", "typo"])
     assert (caught.value.code, caught.value.why) == ("unknown-host", "the inventory has no host typo")
+
+
+def test_inputs_read_side_by_side_are_those_read_one_after_the_other(tmp_path: Path) -> None:
+    directory = FleetDirectory(tmp_path)
+    store.save(directory.facts, "gone-from-the-inventory", facts("x"))
+    paths = find_paths(tmp_path)
+    hosts = read_inventory(paths.inventory)
+    assert [host.name for host in hosts] == ["gw", "n1", "n2"]
+    apart = inputs_of(load_catalog(paths.catalog), hosts, paths.facts, 2000.0)
+    assert read_inputs(paths, 2000.0) == apart
+
+
+def test_a_wrong_catalog_is_told_before_a_wrong_inventory(tmp_path: Path) -> None:
+    directory = FleetDirectory(tmp_path)
+    directory.hosts("all: [")
+    with pytest.raises(LlmgwError) as caught:
+        read_inputs(find_paths(tmp_path), 2000.0)
+    assert caught.value.code == "inventory-broken"
+    directory.catalog("version: 7")
+    with pytest.raises(LlmgwErrors, match="version"):
+        read_inputs(find_paths(tmp_path), 2000.0)

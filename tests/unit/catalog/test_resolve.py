@@ -16,7 +16,7 @@ from llmgw.model.replica import (
     RolloutSpec,
     ServiceSpec,
 )
-from tests.unit.catalog.catalogs import HEAD, ON_CPU, catalog, mistakes, profile, service
+from tests.unit.catalog.catalogs import ON_CPU, catalog, mistakes, profile, service
 
 
 def test_what_the_catalog_leaves_out_is_what_the_model_leaves_out() -> None:
@@ -49,6 +49,7 @@ profiles:
     pipeline_parallel: 2
     quantization: fp8
     kv_cache_dtype: fp8_e4m3
+    allow_slow_path: [quantization, kv_cache_dtype]
     max_model_len: 32768
     memory_utilization: 0.85
     min_memory_gb: 1.5
@@ -96,6 +97,7 @@ fleet: {{port_range: 20000-20999, lost_after: 10m}}
         nodes=2,
         quantization="fp8",
         kv_cache_dtype="fp8_e4m3",
+        allow_slow_path=("kv_cache_dtype", "quantization"),
         max_model_len=32768,
         memory_utilization=0.85,
         min_memory_bytes=1_500_000_000,
@@ -212,10 +214,18 @@ def test_a_service_may_have_no_replicas() -> None:
     assert service("replicas: 0").replicas == 0
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_an_engine_that_cannot_be_started_yet_is_no_mistake_of_the_catalog(engine: str) -> None:
-    text = f"{HEAD}profiles:\n  p: {{engine: {engine}, model: small}}\nservices:\n  chat: {{profiles: p}}\n"
-    assert catalog(text).services[0].profiles[0].engine == engine
+@pytest.mark.parametrize(
+    ("devices", "more"),
+    [
+        ("[h200-141g, a100-80g]", ""),
+        ("[some-new-card-512g, a100-80g]", ""),
+        ("mi300x-192g", ""),
+        ("a100-80g", "allow_slow_path: quantization"),
+        ("[t4-15g, a100-80g]", "allow_slow_path: [quantization]"),
+    ],
+)
+def test_one_class_that_will_do_or_is_unknown_is_enough(devices: str, more: str) -> None:
+    assert profile(f"devices: {devices}, quantization: fp8, {more}").quantization == "fp8"
 
 
 def test_the_digest_is_of_the_meaning_and_not_of_the_text() -> None:

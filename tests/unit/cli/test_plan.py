@@ -87,7 +87,7 @@ def test_replicas_are_held_back_where_nothing_is_known_of_a_node_any_more(
     (directory.facts / "n2.json").write_bytes(b"{")
     called = llmgw("plan", "-i", directory.path)
     assert called.status == 3
-    assert "! chat/0 is held back: it may run on n2" in called.out
+    assert "! each of chat/0, chat/1 is held back: it may run on n2" in called.out
 
 
 def test_every_mistake_in_a_catalog_is_told_with_its_place_and_nothing_on_stdout(

@@ -181,14 +181,14 @@ def test_a_blocked_device_gives_its_replica_away_and_takes_nothing() -> None:
         (node("n1", gpus=1), profile(classes=("h200-141g",), gpus=2), "devices", "has 1 free of 1 h200-141g, needs 2"),
         (node("n1"), profile(node_selector={"rack": "r1"}), "labels", "needs label rack=r1, has no such label"),
         (node("n1", cordoned=True), profile(), "cordon", "n1 is cordoned"),
-        (node("n1"), profile(engine="vllm"), "engine-support", "this version of llmgw cannot start vllm"),
+        (node("n1"), profile(engine="mystery"), "engine-support", "this version of llmgw cannot start mystery"),
         (node("n1", engines=()), profile(), "engine", "sim is not installed"),
         (node("n1", state=NodeState.UNSEEN), profile(), "node-state", "has no facts yet"),
         (
             node("n1", filesystems=(contract.Filesystem("/", free_bytes=5 * 10**9),)),
             profile(min_free_disk_bytes=9 * 10**9),
             "disk",
-            "has 5 GB of free disk, needs 9",
+            "has 5 GB of disk left on /, needs 9",
         ),
     ],
 )

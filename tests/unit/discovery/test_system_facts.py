@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Cpu, Memory, System
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Cpu, Memory, NetworkInterface, System
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import system_facts
 from tests.support.fake_host import FakeHost
 
@@ -35,7 +35,10 @@ FILES = {
     "/proc/net/tcp6": TCP6,
     "/run/systemd/journal/stdout": "",
 }
-SYSTEMCTL = {"systemctl --version": "systemd 252 (252.39-1~deb12u1)\n+PAM +AUDIT\n"}
+SYSTEMCTL = {
+    "systemctl --version": "systemd 252 (252.39-1~deb12u1)\n+PAM +AUDIT\n",
+    "ip -j address": '[{"ifname":"eth0","flags":["UP","LOWER_UP"],"addr_info":[{"local":"10.0.0.1"}]}]',
+}
 
 
 def test_a_system_is_read_whole() -> None:
@@ -54,6 +57,7 @@ def test_a_system_is_read_whole() -> None:
         journal=True,
         ephemeral_ports=(32768, 60999),
         listening_ports=(8080, 18000),
+        interfaces=(NetworkInterface("eth0", ("10.0.0.1",), up=True),),
     )
 
 

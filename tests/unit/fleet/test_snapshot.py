@@ -247,6 +247,9 @@ def test_settings_are_the_roles_defaults_unless_host_variables_say_otherwise() -
         ("llmgw_engine_commands", {"sim": []}, "a program by its absolute path"),
         ("llmgw_engine_commands", {"sim": "llmgw-sim"}, "a program by its absolute path"),
         ("llmgw_engine_commands", {"sim": ["/x", 5]}, "a program by its absolute path"),
+        ("llmgw_socket_interface", "", "is not a line of text: ''"),
+        ("llmgw_socket_interface", "eth0,eth1", "is no name of one interface, such as `bond0`: 'eth0,eth1'"),
+        ("llmgw_socket_interface", "=eth0", "is no name of one interface, such as `bond0`: '=eth0'"),
     ],
 )
 def test_a_host_variable_that_makes_no_sense_is_named_with_its_host(name: str, value: Any, says: str) -> None:

@@ -30,6 +30,25 @@ def test_a_host_that_was_never_read_has_no_facts_and_no_error(tmp_path: Path) ->
     assert store.load(tmp_path / "missing", "n1") == Stored()
 
 
+def test_the_whole_cache_is_read_at_once_as_host_by_host(tmp_path: Path) -> None:
+    assert store.load_all(tmp_path / "missing") == {}
+    names = ["n1", "a/b", ".hidden", "x.json", "é"]
+    for number, name in enumerate(names):
+        store.save(tmp_path, name, replace(OLD, generation=number))
+    store.save(tmp_path, "n1", NEW)
+    store.mark_unreachable(tmp_path, "n1", 5.0, "gone")
+    store.mark_unreachable(tmp_path, "never-read", 5.0, "gone")
+    (tmp_path / "no host has this name.json").write_text("{}")
+    (tmp_path / ".json").write_text("{}")
+    (tmp_path / "x.json.json").write_text("{")
+    found = store.load_all(tmp_path)
+    assert sorted(found) == sorted(names)
+    assert {name: one for name, one in found.items() if one.error is None} == {
+        name: store.load(tmp_path, name) for name in names if name != "x.json"
+    }
+    assert found["x.json"].error is not None
+
+
 def whole() -> bytes:
     return json.dumps(asdict(NEW)).encode()
 
@@ -177,8 +196,9 @@ from llmgw.fleet import store
 from llmgw.fleet.hosts import Stored
 from tests.support.fleets import facts
 made = {number: replace(facts("n1", gpus=64), generation=number) for number in range(2)}
-number = 0
-store.save(Path(sys.argv[1]), "n1", made[0])
+number = 1
+for at in made:
+    store.save(Path(sys.argv[1]), "n1", made[at])
 print("began", flush=True)
 while True:
     number += 1

@@ -86,6 +86,71 @@ def test_rejections_that_say_the_same_of_many_nodes_are_told_once() -> None:
     ]
 
 
+def alone(replica: str, *rejections: Rejection, **more: object) -> Unplaced:
+    return Unplaced(ReplicaId(replica), ServiceName(replica.partition("/")[0]), rejections, **more)  # type: ignore[arg-type]
+
+
+def test_replicas_that_fail_alike_are_told_together() -> None:
+    lines = plan_lines(
+        plan(
+            unplaced=(
+                alone("fast/3", rejection("n1", "n1 is cordoned")),
+                alone("fast/4", like="fast/3"),
+                alone("other/0", rejection("n1", "n1 is drained")),
+                *(alone(f"fast/{number}", like="fast/3") for number in range(5, 15)),
+            )
+        )
+    )
+    assert lines[:4] == [
+        "! fast/3, fast/4, fast/5, fast/6, fast/7, fast/8, fast/9, fast/10 and 4 more cannot be placed:",
+        "    n1: is cordoned",
+        "! other/0 cannot be placed:",
+        "    n1: is drained",
+    ]
+
+
+def test_replicas_that_are_held_back_for_one_reason_are_told_together() -> None:
+    held = "it may run on n2"
+    lines = plan_lines(plan(unplaced=tuple(alone(f"chat/{number}", held=held) for number in range(2))))
+    assert lines[0] == "! each of chat/0, chat/1 is held back: it may run on n2"
+
+
+def test_what_gave_way_says_to_whom() -> None:
+    low = (
+        alone("low/0", rejection("n1", "n1 has no free device"), gave_way_to="high/0"),
+        alone("low/1", like="low/0", gave_way_to="high/1"),
+        alone("low/2", like="low/0"),
+    )
+    assert plan_lines(plan(unplaced=low))[:4] == [
+        "! low/0, low/1, low/2 cannot be placed:",
+        "    low/0 gave way to high/0",
+        "    low/1 gave way to high/1",
+        "    n1: has no free device",
+    ]
+
+
+def test_of_very_many_reasons_those_of_most_nodes_are_told_and_the_rest_counted() -> None:
+    own = [rejection(f"n{number:02}", f"has {number} GB of memory left, needs 64") for number in range(30)]
+    same = [rejection(f"m{number}", "is cordoned") for number in range(3)]
+    twice = rejection("m0", "has 29 GB of memory left, needs 64")
+    lines = plan_lines(plan(unplaced=(unplaced(*own, *same, twice),)))[:-2]
+    assert len(lines) == 18
+    assert "    m0, m1, m2: is cordoned" in lines
+    assert "    n29, m0: has 29 GB of memory left, needs 64" in lines
+    assert lines[-1] == "    15 more nodes for other reasons: `llmgw plan --why chat/0` tells them all"
+
+
+def test_very_many_nodes_that_are_left_alone_take_one_line() -> None:
+    untouched = {NodeName(f"n{number}"): "has no usable facts" for number in range(9)} | {NodeName("n3"): "is lost"}
+    few = {name: why for name, why in untouched.items() if name != "n8"}
+    assert len(plan_lines(plan(untouched=few))) == 8 + 2
+    lines = plan_lines(plan(untouched=untouched | {NodeName("n9"): "has no usable facts"}))
+    assert lines[:2] == [
+        "! n0, n1, n2, n4, n5, n6, n7, n8 and 1 more: each has no usable facts",
+        "! n3 is lost",
+    ]
+
+
 def test_a_fleet_without_nodes_says_so() -> None:
     lines = plan_lines(decide(catalog(service(replicas=1)), fleet()).plan)
     assert "    the inventory's group `fleet` has no nodes" in lines

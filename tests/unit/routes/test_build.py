@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 from llmgw.model.ids import EngineKind, NodeName, ReplicaId
 from llmgw.model.node import NodeState
 from llmgw.model.replica import AdmissionSpec
 from llmgw.model.unit import Readiness
-from llmgw.routes.build import Serving, build_routes, endpoint_id
+from llmgw.routes.build import Routes, Serving, build_routes, endpoint_id
 from llmgw.routes.now import routes_now
 from tests.support.fleets import catalog, fleet, node, profile, service
 from tests.support.world import World
@@ -55,6 +56,37 @@ def test_draining_endpoints_stay_named_and_get_nothing_new() -> None:
     draining = frozenset({endpoint_id("chat/1", "n2")})
     (route,) = build_routes(catalog(service("chat", 2)), [serving(0), serving(1, "n2")], draining).routes
     assert [(one.id, one.draining) for one in route.endpoints] == [("chat/0@n1", False), ("chat/1@n2", True)]
+
+
+def test_routes_that_change_step_by_step_are_those_built_at_once() -> None:
+    wanted = catalog(service("chat", 3), service("code", 1))
+    everything = [serving(0), serving(1, "n2"), serving(2, port=None), serving(0, of="code"), serving(0, of="gone")]
+    named: dict[str, Serving] = {}
+    routes = Routes(wanted)
+    seed = random.Random(7)
+    for _step in range(300):
+        one = seed.choice(everything)
+        name = endpoint_id(one.replica, one.node)
+        if seed.random() < 0.5:
+            one = replace(one, process_digest=seed.choice(["sha256:p", "sha256:q"]))
+            assert routes.add(one) == name
+            named[name] = one
+        else:
+            routes.remove(name)
+            named.pop(name, None)
+        draining = frozenset(endpoint_id(one.replica, one.node) for one in seed.sample(everything, seed.randint(0, 2)))
+        assert (name in routes) == (name in named)
+        assert routes.table(draining) == build_routes(wanted, named.values(), draining)
+        assert routes.table() == build_routes(wanted, named.values())
+
+
+def test_routes_that_nothing_changed_are_the_very_same() -> None:
+    wanted = catalog(service("chat", 3), service("code", 1))
+    routes = Routes(wanted, [serving(0), serving(0, of="code")])
+    before = routes.table()
+    routes.add(serving(1, "n2"))
+    after = routes.table()
+    assert [one is other for one, other in zip(before.routes, after.routes, strict=True)] == [False, True]
 
 
 def test_what_the_catalog_says_of_a_service_reaches_its_route() -> None:

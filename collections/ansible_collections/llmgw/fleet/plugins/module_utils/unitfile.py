@@ -24,7 +24,7 @@ _TEXT_DIGEST = re.compile(r"^TextDigest=.*\n", re.MULTILINE)
 
 
 class Header(NamedTuple):
-    """The [X-Llmgw] section; a key the file lacks or that does not parse is None (devices: an empty tuple)."""
+    """The [X-Llmgw] section; a key the file lacks or that does not parse is None (lists: empty)."""
 
     replica: Optional[str] = None
     rank: Optional[int] = None
@@ -38,6 +38,11 @@ class Header(NamedTuple):
     port: Optional[int] = None
     devices: Tuple[str, ...] = ()
     memory_min_bytes: Optional[int] = None
+    domain: Optional[str] = None  # what joins it with the other members: the NVLink domain,
+    fabric: Optional[str] = None  # the fabric, and its ports
+    hcas: Tuple[str, ...] = ()
+    socket_interface: Optional[str] = None
+    numa_node: Optional[int] = None
     process_digest: Optional[str] = None
     text_digest: Optional[str] = None
 
@@ -55,10 +60,16 @@ _KEYS = {
     "Port": "port",
     "Devices": "devices",
     "MemoryMinBytes": "memory_min_bytes",
+    "Domain": "domain",
+    "Fabric": "fabric",
+    "Hcas": "hcas",
+    "SocketInterface": "socket_interface",
+    "NumaNode": "numa_node",
     "ProcessDigest": "process_digest",
     "TextDigest": "text_digest",
 }
-_NUMBERS = ("rank", "members", "port", "memory_min_bytes")
+_NUMBERS = ("rank", "members", "port", "memory_min_bytes", "numa_node")
+_LISTS = ("devices", "hcas")
 
 
 def unit_name(service: str, number: int, rank: int) -> str:
@@ -97,7 +108,7 @@ def section(header: Header) -> str:
         value = getattr(header, field)
         if value is None or value == ():
             continue
-        text = " ".join(value) if field == "devices" else value
+        text = " ".join(value) if field in _LISTS else value
         lines.append(f"{key}={text}")
     return "\n".join(lines) + "\n"
 
@@ -124,7 +135,7 @@ def _lines(text: str) -> Iterable[str]:
 def _value(field: str, value: str) -> Any:
     if field in _NUMBERS:
         return int(value) if value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS else None
-    if field == "devices":
+    if field in _LISTS:
         return tuple(value.split())
     return value or None
 

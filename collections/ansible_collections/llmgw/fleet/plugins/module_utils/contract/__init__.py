@@ -27,10 +27,20 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract.gpu import (
     Remap,
     Xid,
 )
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract.host import Cpu, Engine, Memory, System
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.host import (
+    Cpu,
+    Engine,
+    Memory,
+    NetworkInterface,
+    System,
+)
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract.node import CONTRACT_VERSION, NodeFacts
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract.storage import Filesystem, Weights
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract.units import ForeignEngine, ObservedUnit
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.storage import Filesystem, ModelArchitecture, Weights
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.units import (
+    EngineMemory,
+    ForeignEngine,
+    ObservedUnit,
+)
 
 __all__ = [
     "CONTRACT_VERSION",
@@ -39,6 +49,7 @@ __all__ = [
     "Ecc",
     "EndpointHealth",
     "Engine",
+    "EngineMemory",
     "Filesystem",
     "Finding",
     "ForeignEngine",
@@ -50,6 +61,8 @@ __all__ = [
     "ImexNode",
     "Memory",
     "MigInstance",
+    "ModelArchitecture",
+    "NetworkInterface",
     "NicPath",
     "NodeFacts",
     "NvlinkPeer",

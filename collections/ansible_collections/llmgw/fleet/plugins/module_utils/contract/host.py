@@ -8,6 +8,16 @@ from typing import Optional, Tuple
 
 
 @dataclass(frozen=True)
+class NetworkInterface:
+    """An interface that has addresses; those that are valid on one link alone are not among them."""
+
+    name: str
+    addresses: Tuple[str, ...] = ()
+    up: Optional[bool] = None  # switched on, with a carrier
+    speed_mbps: Optional[int] = None
+
+
+@dataclass(frozen=True)
 class System:
     """The operating system and its service manager."""
 
@@ -25,6 +35,7 @@ class System:
     journal: Optional[bool] = None  # whether units can log to journald
     ephemeral_ports: Optional[Tuple[int, int]] = None
     listening_ports: Optional[Tuple[int, ...]] = None
+    interfaces: Optional[Tuple[NetworkInterface, ...]] = None
 
 
 @dataclass(frozen=True)

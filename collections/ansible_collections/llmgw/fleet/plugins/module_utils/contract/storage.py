@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Filesystems (D11) and the weights on them (D12)."""
+"""Filesystems (D11), the weights on them (D12), and what models they are of (P13)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,56 @@ class Filesystem:
 
 
 @dataclass(frozen=True)
+class ModelArchitecture:
+    """What a memory estimate needs to know of a model (P13), from its `config.json` or the metadata of a GGUF file.
+
+    Layers are counted by what they keep of a sequence: `full` the whole context, `sliding` and `chunked` no more than
+    their window, `mla` one latent row a token, `state` a state of constant size (Mamba, linear attention, short
+    convolutions). A layer may be of two kinds, or of none. All counts are None where one kind is not understood; those
+    of kinds that a model does not have are 0. `window` and `sliding_*` are of sliding and chunked layers; where the
+    latter is None they are like the others.
+    """
+
+    name: Optional[str] = None  # class in config.json (Qwen3ForCausalLM), `general.architecture` of a GGUF file
+    layers: Optional[int] = None
+    full_layers: Optional[int] = None
+    sliding_layers: Optional[int] = None
+    chunked_layers: Optional[int] = None
+    mla_layers: Optional[int] = None
+    state_layers: Optional[int] = None
+    window: Optional[int] = None  # tokens
+    attention_heads: Optional[int] = None
+    kv_heads: Optional[int] = None
+    head_dim: Optional[int] = None
+    v_head_dim: Optional[int] = None  # where values are of another size than keys
+    sliding_kv_heads: Optional[int] = None
+    sliding_head_dim: Optional[int] = None
+    hidden_size: Optional[int] = None
+    intermediate_size: Optional[int] = None  # of a dense layer
+    vocab_size: Optional[int] = None
+    max_position: Optional[int] = None  # tokens that it was made for
+    kv_lora_rank: Optional[int] = None
+    q_lora_rank: Optional[int] = None
+    qk_rope_head_dim: Optional[int] = None
+    qk_nope_head_dim: Optional[int] = None
+    index_head_dim: Optional[int] = None  # of the keys by which sparse attention chooses
+    state_values: Optional[int] = None  # of one layer and sequence: the recurrent state
+    conv_values: Optional[int] = None  # of one layer and sequence: the convolution's last inputs
+    state_dtype: Optional[str] = None
+    experts: Optional[int] = None
+    experts_per_token: Optional[int] = None
+    shared_experts: Optional[int] = None
+    expert_intermediate_size: Optional[int] = None
+    moe_layers: Optional[int] = None
+    tie_embeddings: Optional[bool] = None
+    dtype: Optional[str] = None  # bfloat16, float16, float32
+    quantization: Optional[str] = None  # method in quantization_config: fp8, awq, compressed-tensors, mxfp4
+    weight_bits: Optional[int] = None  # of one quantized value, without its scales
+    kv_cache_bits: Optional[int] = None  # that the weights were calibrated for
+    predict_layers: Optional[int] = None  # further layers for speculation, which engines load only for that
+
+
+@dataclass(frozen=True)
 class Weights:
     """Weights of one model seen in a model directory (D12); `complete` is None when it could not be judged.
 
@@ -47,3 +97,4 @@ class Weights:
     format: Optional[str] = None  # safetensors | gguf | pytorch
     repository: Optional[str] = None  # Hugging Face id of the repository that a GGUF file was fetched from
     refs: Tuple[str, ...] = ()  # branches and tags that name this commit here
+    architecture: Optional[ModelArchitecture] = None

@@ -8,6 +8,17 @@ from typing import Optional, Tuple
 
 
 @dataclass(frozen=True)
+class EngineMemory:
+    """What an engine said of one device's memory when it started (P13): the first rank's, in its log's own terms."""
+
+    weights_mib: Optional[int] = None
+    kv_cache_mib: Optional[int] = None
+    kv_cache_tokens: Optional[int] = None  # of the whole replica
+    graphs_mib: Optional[int] = None
+    source: Optional[str] = None  # engine and version whose log it was: `vllm 0.33.0`
+
+
+@dataclass(frozen=True)
 class ObservedUnit:
     """One llmgw unit on the node (D14). Digests: `unitfile.py` says what each covers.
 
@@ -44,6 +55,7 @@ class ObservedUnit:
     needs_reload: Optional[bool] = None  # the file changed after systemd read it
     generation: Optional[int] = None
     text: Optional[str] = None
+    memory_report: Optional[EngineMemory] = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a machine is (D10): operating system, service manager, ports, memory, processors.
+"""What a machine is (D10): operating system, service manager, ports, interfaces, memory, processors.
 
 Private to llmgw. Each fact is a read through Host and a pure function from text; what a text does not say is None.
 """
@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Iterable
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import network
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings import meminfo
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
@@ -47,6 +48,7 @@ def read_system(host: Host, scope: str) -> contract.System:
         journal=scope == "system" and host.exists(_JOURNAL_SOCKET),
         ephemeral_ports=port_range(_text(host, "/proc/sys/net/ipv4/ip_local_port_range")),
         listening_ports=listening_ports([host.read("/proc/net/tcp"), host.read("/proc/net/tcp6")]),
+        interfaces=network.read_interfaces(host),
     )
 
 

@@ -8,8 +8,8 @@ share or lie on a dead one; what was found by then counts.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Iterable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Iterable
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import contract
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
@@ -75,4 +75,13 @@ def _printable(weights: contract.Weights) -> contract.Weights:
         model=printable(weights.model),
         path=printable(weights.path),
         missing=tuple(map(printable, weights.missing)),
+        architecture=None if weights.architecture is None else _printable_words(weights.architecture),
     )
+
+
+def _printable_words(architecture: contract.ModelArchitecture) -> contract.ModelArchitecture:
+    return contract.ModelArchitecture(**{name: _word(value) for name, value in asdict(architecture).items()})
+
+
+def _word(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value

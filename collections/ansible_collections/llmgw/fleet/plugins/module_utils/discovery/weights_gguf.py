@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Collection, Mapping, NamedTuple, Sequence
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Weights
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ModelArchitecture, Weights
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import weights_headers, weights_names
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.weights_folder import (
     ABSENT,
@@ -19,6 +19,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.weights_fold
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.gguf import CutOff
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.model_config_gguf import read_metadata
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.weights_search import Reach
@@ -34,6 +35,7 @@ class _Verdict(NamedTuple):
     tensor_bytes: int | None = None
     parts: int | None = None
     strange: bool = False
+    architecture: ModelArchitecture | None = None
 
 
 def models(reach: Reach, folder: Folder) -> tuple[Sighting, ...]:
@@ -74,6 +76,7 @@ def _model(reach: Reach, folder: Folder, first: str, half_written: Collection[st
         files=len(there),
         tensor_bytes=None if lacking.missing_count or None in tensors else sum(one or 0 for one in tensors),
         format=weights_names.GGUF,
+        architecture=verdicts[first].architecture,
     )
     return Sighting(weights, next((f"{folder.path}/{name}" for name in there if name in folder.links), None))
 
@@ -96,8 +99,14 @@ def _verdict(reach: Reach, folder: Folder, name: str, size: Size, is_half: bool)
     known = folder.known_size(name)
     if is_half or (known is not None and known != size.bytes):
         return _Verdict(whole=False)
-    if known is not None:
-        return _Verdict(whole=True)
+    if known is None:
+        return _by_header(reach, folder, name, size.bytes)
+    # Its size proves it; the header tells what it is.
+    seen = _by_header(reach, folder, name, size.bytes) if reach.has_plenty else _Verdict(whole=None)
+    return seen if seen.whole else _Verdict(whole=True)
+
+
+def _by_header(reach: Reach, folder: Folder, name: str, size: int) -> _Verdict:
     number = weights_names.part_number(name)
     try:
         header = weights_headers.gguf_header(reach, f"{folder.path}/{name}")
@@ -108,7 +117,9 @@ def _verdict(reach: Reach, folder: Folder, name: str, size: Size, is_half: bool)
     except weights_headers.Unjudged:
         return _Verdict(whole=None)
     misplaced = number is not None and header.split_no is not None and header.split_no != number - 1
-    if size.bytes < header.least_bytes or misplaced:
+    if size < header.least_bytes or misplaced:
         return _Verdict(whole=False, parts=header.split_count)
     exact = header.tensor_bytes is not None
-    return _Verdict(True if exact else None, header.tensor_bytes, header.split_count)
+    return _Verdict(
+        True if exact else None, header.tensor_bytes, header.split_count, architecture=read_metadata(header)
+    )

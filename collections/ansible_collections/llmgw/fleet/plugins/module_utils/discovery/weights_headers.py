@@ -7,10 +7,11 @@ Private to llmgw. Only the few numbers that matter come back from the machine, s
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, BinaryIO, Callable, Dict
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.readings import gguf, hub_files, safetensors
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ModelArchitecture
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings import gguf, hub_files, model_config, safetensors
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
 if TYPE_CHECKING:
@@ -47,6 +48,22 @@ def index(reach: Reach, path: str) -> hub_files.ShardIndex:
     limit = hub_files.INDEX_LIMIT
     said = _said(reach, path, "shards", lambda stream: hub_files.read_index(safetensors.first_bytes(stream, limit)))
     return hub_files.ShardIndex(tuple(said["files"]), said["total_size"])
+
+
+def architecture(reach: Reach, path: str) -> ModelArchitecture | None:
+    """What a config.json says of the model; None when it cannot be read, or is not worth a call any more."""
+    if not reach.has_plenty:
+        return None
+    limit = model_config.CONFIG_LIMIT
+    try:
+        said = _said(
+            reach, path, "config", lambda stream: model_config.read_config(safetensors.first_bytes(stream, limit))
+        )
+    except (Unreadable, Unjudged):
+        return None
+    # What a stored machine said may have been written by another version.
+    known = {one.name for one in fields(ModelArchitecture)}
+    return ModelArchitecture(**{name: value for name, value in said.items() if name in known})
 
 
 def tree(reach: Reach, path: str) -> Dict[str, hub_files.TreeFile] | None:

@@ -15,6 +15,7 @@ _SHARD = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5,6})-of-(?P<count>[0-9]{5,6
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf", re.IGNORECASE)
 MOST_SHARDS = 10_000
 """A number of files above this is no number of files."""
+CONFIG = "config.json"
 PARAMS = "params.json"
 """The configuration of weights that are stored as Mistral does, where an engine opens no other files."""
 _CONSOLIDATED = "consolidated"
@@ -58,12 +59,12 @@ def groups(names: Collection[str]) -> tuple[Group, ...]:
     index = _first(indexes, "model.safetensors.index.json", ".safetensors.index.json")
     pickled_index = _first(indexes, "pytorch_model.bin.index.json", ".bin.index.json")
     found = (
-        Group(SAFETENSORS, main, index, "config.json"),
+        Group(SAFETENSORS, main, index, CONFIG),
         Group(
             SAFETENSORS, (_ADAPTER,) if _ADAPTER in names else (), None, "adapter_config.json", needs_tokenizer=False
         ),
         Group(SAFETENSORS, consolidated, _first(indexes, "consolidated.safetensors.index.json"), PARAMS),
-        Group(PYTORCH, pickled, pickled_index, "config.json"),
+        Group(PYTORCH, pickled, pickled_index, CONFIG),
     )
     return tuple(group for group in found if group.files or group.index)
 

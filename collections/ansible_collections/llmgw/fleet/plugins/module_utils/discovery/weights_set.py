@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Callable, Mapping, NamedTuple
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Weights
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ModelArchitecture, Weights
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import weights_headers, weights_names
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.weights_folder import (
     Folder,
@@ -79,6 +79,7 @@ def read_set(reach: Reach, folder: Folder) -> Sighting | None:
         files=len(sizes.there),
         tensor_bytes=None if lacking.missing_count else judged.tensor_bytes,
         format=group.format,
+        architecture=_architecture(reach, folder, group),
     )
     return Sighting(weights, next((f"{folder.path}/{name}" for name in sizes.there if name in folder.links), None))
 
@@ -93,6 +94,13 @@ def _chosen(groups: tuple[Group, ...], folder: Folder) -> Group | None:
             is_set = group.index is not None or weights_names.is_numbered(group.files)
             return group if folder.is_model or is_set or group.config in folder.names else None
     return groups[0] if groups else None
+
+
+def _architecture(reach: Reach, folder: Folder, group: Group) -> ModelArchitecture | None:
+    """The model that these are the weights of; an adapter is of another one's."""
+    if group.config != weights_names.CONFIG or group.config not in folder.names:
+        return None
+    return weights_headers.architecture(reach, f"{folder.path}/{group.config}")
 
 
 def _fetching(folder: Folder) -> Sighting | None:

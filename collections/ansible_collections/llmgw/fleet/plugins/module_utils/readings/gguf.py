@@ -8,9 +8,10 @@ megabytes of strings, each with its length before it, and nothing says where it 
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Dict, Optional, Union
+from typing import BinaryIO, Dict, List, Mapping, Optional, Union
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.gguf_types import tensor_bytes
@@ -29,7 +30,12 @@ _DIMENSIONS = 8
 _ALIGNMENT = 32
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """Type of a value to its code for `struct`."""
-_Value = Union[str, int, float, None]
+_Number = Union[int, float]
+_Numbers = List[_Number]
+_Value = Union[str, int, float, _Numbers, None]
+_NUMBERS_LIMIT = 500
+_LIST_LIMIT = 1024
+"""Numbers of a list that is kept: one a layer. Vocabularies have lists of hundreds of thousands."""
 
 
 class CutOff(Unreadable):
@@ -45,7 +51,8 @@ class GgufHeader:
     """`data_begin` is where the data starts; `tensor_bytes` None where a tensor is of a type that is not known here.
 
     `least_bytes` is what the file has at least: exactly the end of its last tensor when all types are known. `split_*`
-    are of the file's place among the parts of one model, from 0.
+    are of the file's place among the parts of one model, from 0. `numbers` are the model's own: those named after its
+    architecture, without that word, where a list has one a layer.
     """
 
     architecture: Optional[str]
@@ -57,6 +64,7 @@ class GgufHeader:
     data_begin: int
     least_bytes: int
     tensor_bytes: Optional[int]
+    numbers: Mapping[str, Union[int, float, List[Union[int, float]]]] = field(default_factory=dict)
 
 
 def read_header(stream: BinaryIO) -> GgufHeader:
@@ -92,9 +100,10 @@ def read_header(stream: BinaryIO) -> GgufHeader:
         exact = exact and size is not None
         end, total = max(end, source.number("Q") + (size or 0)), total + (size or 0)
     alignment = _whole(known.get("general.alignment")) or _ALIGNMENT
+    architecture = _text(known.get("general.architecture"))
     begin = -(-source.position // alignment) * alignment
     return GgufHeader(
-        architecture=_text(known.get("general.architecture")),
+        architecture=architecture,
         name=_text(known.get("general.name")),
         split_no=_whole(known.get("split.no")),
         split_count=_whole(known.get("split.count")),
@@ -103,6 +112,7 @@ def read_header(stream: BinaryIO) -> GgufHeader:
         data_begin=begin,
         least_bytes=begin + end if tensors else source.position,
         tensor_bytes=total if exact else None,
+        numbers=_numbers(known, f"{architecture}."),
     )
 
 
@@ -143,7 +153,7 @@ class _Source:
         return self.take(length).decode("utf-8", "replace")
 
     def value(self, kind: int, depth: int = 0) -> _Value:
-        """The next value; None for arrays, which are passed over."""
+        """The next value; None for arrays other than short ones of numbers: those are passed over."""
         if kind == _STRING:
             return self.text()
         if kind in _SCALARS:
@@ -151,6 +161,8 @@ class _Source:
         if kind != _ARRAY or depth == _DEPTH:
             raise Unreadable(f"there is no value of type {kind} in GGUF")
         inner, count = self.number("I"), self.number("Q")
+        if inner in _SCALARS and count <= _LIST_LIMIT and depth == 0:
+            return [self.number(_SCALARS[inner]) for _one in range(count)]
         if inner in _SCALARS:
             self.skip(count * struct.calcsize(self.order + _SCALARS[inner]))
         elif inner == _STRING:
@@ -202,6 +214,17 @@ class _Source:
                 raise CutOff("the bytes end within the header")
             self._chunk = self._chunk[self._at :] + more
             self._at = 0
+
+
+def _numbers(known: Mapping[str, _Value], prefix: str) -> Dict[str, Union[int, float, _Numbers]]:
+    """The values that are numbers, by the end of their names. Some are no number JSON knows: those are left out."""
+    found: Dict[str, Union[int, float, _Numbers]] = {}
+    for name, value in known.items():
+        if name.startswith(prefix) and value is not None and not isinstance(value, str):
+            listed = value if isinstance(value, list) else [value]
+            if all(map(math.isfinite, listed)) and len(found) < _NUMBERS_LIMIT:
+                found[name[len(prefix) :]] = value
+    return found
 
 
 def _text(value: _Value) -> str | None:

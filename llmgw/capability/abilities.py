@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shape of an engine's table: what it can do at all, and the compute capability below which it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Wish(Protocol):
+    """What of a profile an engine and a device must be able to do: a catalog's profile as written, or as resolved."""
+
+    @property
+    def engine(self) -> str:
+        """The engine's kind."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Device classes; empty or `cpu` alone without devices."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that a replica spans."""
+
+    @property
+    def pipeline_parallel(self) -> int | None:
+        """Stages; None: as many as nodes."""
+
+    @property
+    def quantization(self) -> str | None:
+        """The engine's name of the method."""
+
+    @property
+    def kv_cache_dtype(self) -> str | None:
+        """The engine's name of the type."""
+
+    @property
+    def allow_slow_path(self) -> tuple[str, ...]:
+        """Fields whose slow path is asked for."""
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        """Further arguments of the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Lowest compute capabilities of one method. `fast`: it runs as named. `slow`: the engine takes another path from
+    here up to `fast`, described by `instead`; None: it has none and fails.
+    """
+
+    fast: str
+    slow: str | None = None
+    instead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """Architectures that an engine's packages hold code for. Machine code (`sass`) runs on the same major version from
+    its minor version on; intermediate code (`ptx`) is compiled by the driver for anything not older than itself.
+    """
+
+    name: str
+    sass: tuple[str, ...]
+    ptx: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What one engine can do. `ignored`: fields of a profile that it has no use for; a value in one is refused, never
+    silently dropped.
+    """
+
+    pipeline_parallel: bool
+    multi_node: bool
+    cpu: bool
+    ignored: tuple[str, ...] = ()
+    own_options: Mapping[str, str] = field(default_factory=dict)
+    """Options that llmgw writes itself, each with the field of the catalog that says it."""
+    quantization: Mapping[str, Floor] = field(default_factory=dict)
+    kv_cache: Mapping[str, Floor] = field(default_factory=dict)
+    """By the beginning of the type's name; the longest that fits counts."""
+    dtype: Mapping[str, Floor] = field(default_factory=dict)
+    """By the value of `--dtype`."""
+    wheel: Wheel | None = None
+    cuda: tuple[tuple[tuple[int, ...], int], ...] = ()
+    """(version of the engine, major version of CUDA that its packages are built for from that version on), ascending.
+    Older versions are unknown.
+    """

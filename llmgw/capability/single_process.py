@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engines can do that run as one process on one node: llama.cpp (domain.md C) and the simulator.
+
+llama.cpp spreads layers over all devices of its process, whatever they are, so that no floor is known for it.
+"""
+
+from __future__ import annotations
+
+from llmgw.capability.abilities import Abilities
+
+LLAMA_CPP = Abilities(
+    pipeline_parallel=False,
+    multi_node=False,
+    cpu=True,
+    ignored=("quantization", "kv_cache_dtype", "memory_utilization", "lora"),
+)
+
+SIMULATOR = Abilities(
+    pipeline_parallel=False,
+    multi_node=False,
+    cpu=True,
+    ignored=("quantization", "kv_cache_dtype", "memory_utilization", "lora", "threads"),
+)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`llmgw plan --why`: why a replica is where it is or has no place, and what would change that (P11)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+
+from llmgw.catalog.problem import listed
+from llmgw.cli import exits
+from llmgw.cli.style import page
+from llmgw.cli.why_text import why_lines
+from llmgw.decide import Options, _bounded
+from llmgw.errors import LlmgwError
+from llmgw.model.node import FleetSnapshot
+from llmgw.model.replica import Catalog, ServiceSpec
+from llmgw.model.why import WhyState
+from llmgw.placement.assign import Outcome, place
+from llmgw.placement.explain import explain
+from llmgw.plan.why_codec import why_document
+from llmgw.whatif.near import node_of, service_of
+
+_QUESTION = re.compile(r"(?P<service>[^/]+)(/(?P<number>[0-9]{1,9}))?")
+_PAGE = 100
+_NARROWEST = 60
+
+
+def why(
+    catalog: Catalog,
+    fleet: FleetSnapshot,
+    question: str,
+    node: Sequence[str] | None,
+    options: Options,
+    *,
+    as_json: bool,
+) -> int:
+    """Print the answer to a question such as `chat` or `chat/2`; 3 when what was asked for has no place. `node`: what
+    these nodes say, in full. Raises LlmgwError for a name that there is not.
+    """
+    service, number = _asked(catalog, question)
+    nodes = tuple(dict.fromkeys(node_of(fleet, name).name for name in node)) if node else None
+    outcome = place(catalog, _bounded(fleet, options)[0])
+    if number is not None:
+        _refuse_unknown_replica(outcome, service, number)
+    answer = explain(catalog, outcome, service.name, number, nodes)
+    if as_json:
+        print(json.dumps(why_document(answer), indent=2))
+    else:
+        print(page(why_lines(answer, service, _width())))
+    without = any(one.state in (WhyState.UNPLACED, WhyState.HELD) for one in answer.replicas)
+    return exits.UNPLACED if without else exits.OK
+
+
+def _asked(catalog: Catalog, question: str) -> tuple[ServiceSpec, int | None]:
+    found = _QUESTION.fullmatch(question.strip())
+    if found is None:
+        raise LlmgwError(
+            "unknown-service",
+            f"--why asks for a service or one of its replicas, not for {question!r}",
+            fix="write the name of a service, such as chat, or a replica, such as chat/0",
+        )
+    name, number = found["service"], found["number"]
+    service = _by_served_name(catalog, name) or service_of(catalog, name)
+    return service, None if number is None else int(number)
+
+
+def _by_served_name(catalog: Catalog, name: str) -> ServiceSpec | None:
+    """The service that clients call so, unless one has that name itself: whoever is on call may know no other."""
+    if any(one.name == name for one in catalog.services):
+        return None
+    return next((one for one in catalog.services if name in (one.served_name, *one.aliases)), None)
+
+
+def _refuse_unknown_replica(outcome: Outcome, service: ServiceSpec, number: int) -> None:
+    name = f"{service.name}/{number}"
+    placement = outcome.placement
+    known = [one.replica for one in placement.assignments if one.service.name == service.name]
+    known += [one.replica for one in placement.unplaced if one.service == service.name]
+    if name in known:
+        return
+    stops = next((reason for instance, reason in outcome.surplus if instance.replica == name), None)
+    if stops is not None:
+        raise LlmgwError(
+            "unknown-replica",
+            f"{name} is to be stopped: {stops}",
+            fix=f"to keep it, raise replicas of {service.name} above {service.replicas} in the catalog",
+        )
+    known.sort(key=lambda replica: int(replica.rpartition("/")[2]))
+    fix = f"it has {listed(known)}" if known else "the catalog asks for no replica of it"
+    raise LlmgwError("unknown-replica", f"{service.name} has no replica {number}", fix=fix)
+
+
+def _width() -> int:
+    """Columns of the terminal; where a file or a program reads, those of a page."""
+    if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
+        return _PAGE
+    return max(shutil.get_terminal_size().columns, _NARROWEST)

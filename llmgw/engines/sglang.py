@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SGLang: command line, environment and rules (domain.md B; SGLang 0.5.23).
+
+Every member of a replica runs the same command with its rank. Those that do not lead answer 200 on /health whatever
+happens, so they are judged by their units alone. Long option names only: `--pp` is ambiguous.
+"""
+
+from __future__ import annotations
+
+from llmgw.engines.base import (
+    Launch,
+    MetricNames,
+    Traits,
+    command_of,
+    device_env,
+    http_readiness,
+    refused,
+    unit_readiness,
+)
+from llmgw.engines.members import network, rendezvous, with_port
+from llmgw.engines.weights_path import given_before, model_source
+from llmgw.model.ids import EngineKind
+from llmgw.model.node import Node
+from llmgw.model.placement import Assignment, Member
+from llmgw.model.replica import ProfileSpec
+
+KIND = EngineKind("sglang")
+READY_PATH = "/ready"
+"""/health generates a token each time it is asked; /ready answers at once, and only when requests are taken."""
+STOP_TIMEOUT_S = 30
+"""SGLang drains without a limit of its own and looks every 5 s (domain.md K): what was in flight was drained before."""
+
+
+class SGLang:
+    """The SGLang engine."""
+
+    traits = Traits(
+        kind=KIND,
+        default_command="/opt/llmgw/engines/sglang/bin/sglang",
+        drains_on_sigterm=True,
+        aborts_on_disconnect=True,
+        metrics=MetricNames("sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage"),
+        log_patterns={"out-of-memory": r"CUDA out of memory|Not enough memory"},
+    )
+
+    def refusal(self, profile: ProfileSpec) -> str | None:
+        """See `Engine.refusal`."""
+        return refused(profile)
+
+    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:
+        """See `Engine.launch`."""
+        profile = assignment.profile
+        served = assignment.service.served_name
+        command = command_of(self.traits, node)
+        if command[-1].rpartition("/")[2] == "sglang":
+            command = (*command, "serve")
+        source = model_source(profile.model, node, given_before(assignment, member, node, "--model-path"))
+        argv = [*command, "--model-path", source, "--served-model-name", served]
+        if profile.model.revision is not None and source == profile.model.hf_id:
+            argv += ["--revision", profile.model.revision]
+        argv += ["--host", node.address, "--port", str(member.port), "--enable-metrics"]
+        argv += ["--tp-size", str(profile.tensor_parallel)]
+        if profile.pipeline_parallel > 1:
+            argv += ["--pp-size", str(profile.pipeline_parallel)]
+        if len(assignment.members) > 1:
+            argv += ["--nnodes", str(len(assignment.members)), "--node-rank", str(member.rank)]
+            argv += ["--dist-init-addr", with_port(*rendezvous(assignment, leader))]
+        argv += _limits(profile)
+        env = profile.env | device_env(profile, member) | network(assignment, member)
+        if member.domain is not None:
+            env["NCCL_CUMEM_ENABLE"] = "1"  # SGLang sets 0 where nobody did, and that turns multi-node NVLink off
+        ready = http_readiness(assignment, member, node, served, READY_PATH)
+        ready = unit_readiness(assignment) if member.rank else ready
+        return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
+
+
+def _limits(profile: ProfileSpec) -> list[str]:
+    given = (
+        ("--quantization", profile.quantization),
+        ("--kv-cache-dtype", profile.kv_cache_dtype),
+        ("--context-length", profile.max_model_len),
+        ("--mem-fraction-static", profile.memory_utilization),
+        ("--max-running-requests", profile.parallel_requests),
+    )
+    argv = [word for option, value in given if value is not None for word in (option, str(value))]
+    if profile.lora:
+        argv += ["--enable-lora", "--lora-paths", *(f"{name}={path}" for name, path in sorted(profile.lora.items()))]
+    return argv

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM: command line, environment and rules (domain.md A; vLLM 0.33.0).
+
+Several nodes are joined without Ray: every member runs the same command with its rank, and all but the leader are
+headless: they have no HTTP, and only systemd tells how they are.
+"""
+
+from __future__ import annotations
+
+from llmgw.engines.base import (
+    Launch,
+    MetricNames,
+    Traits,
+    command_of,
+    device_env,
+    http_readiness,
+    refused,
+    unit_readiness,
+)
+from llmgw.engines.members import network, own_address, rendezvous
+from llmgw.engines.weights_path import given_before, model_source
+from llmgw.model.ids import EngineKind
+from llmgw.model.node import Node
+from llmgw.model.placement import Assignment, Member
+from llmgw.model.replica import ProfileSpec
+
+KIND = EngineKind("vllm")
+SHUTDOWN_TIMEOUT_S = 20
+"""How long vLLM lets requests finish after SIGTERM; its own default of 0 aborts them."""
+EXIT_S = 10
+"""vLLM exits up to this long after its last stream has ended (domain.md K)."""
+
+
+class Vllm:
+    """The vLLM engine."""
+
+    traits = Traits(
+        kind=KIND,
+        default_command="/opt/llmgw/engines/vllm/bin/vllm",
+        drains_on_sigterm=True,
+        aborts_on_disconnect=True,
+        metrics=MetricNames(
+            "vllm:num_requests_running",
+            "vllm:num_requests_waiting",
+            "vllm:kv_cache_usage_perc",
+            "vllm:prefix_cache_hits_total",
+            "vllm:prefix_cache_queries_total",
+        ),
+        log_patterns={
+            "out-of-memory": r"CUDA out of memory|No available memory for the cache blocks",
+            "memory-not-free": r"is less than desired GPU memory utilization",
+        },
+    )
+
+    def refusal(self, profile: ProfileSpec) -> str | None:
+        """See `Engine.refusal`."""
+        return refused(profile)
+
+    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:
+        """See `Engine.launch`."""
+        profile = assignment.profile
+        served = assignment.service.served_name
+        command = command_of(self.traits, node)
+        if command[-1].rpartition("/")[2] == "vllm":
+            command = (*command, "serve")
+        source = model_source(profile.model, node, given_before(assignment, member, node, command[-1]))
+        argv = [*command, source, "--served-model-name", served]
+        if profile.model.revision is not None and source == profile.model.hf_id:
+            argv += ["--revision", profile.model.revision]
+        if member.rank == 0:
+            argv += ["--host", node.address, "--port", str(member.port)]
+        argv += _parallel(profile)
+        if len(assignment.members) > 1:
+            argv += _ranks(assignment, member, leader)
+        argv += _limits(profile)
+        argv += ["--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S)]
+        env = {"VLLM_ENGINE_READY_TIMEOUT_S": str(profile.ready_timeout_s)} | profile.env
+        env |= device_env(profile, member) | network(assignment, member)
+        address = own_address(node)
+        if address is not None:
+            env["VLLM_HOST_IP"] = address
+        ready = unit_readiness(assignment) if member.rank else http_readiness(assignment, member, node, served)
+        return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
+
+
+def _parallel(profile: ProfileSpec) -> list[str]:
+    argv = []
+    if not profile.on_cpu:
+        argv += ["--tensor-parallel-size", str(profile.tensor_parallel)]
+    if profile.pipeline_parallel > 1:
+        argv += ["--pipeline-parallel-size", str(profile.pipeline_parallel)]
+    return argv
+
+
+def _ranks(assignment: Assignment, member: Member, leader: Node) -> list[str]:
+    address, port = rendezvous(assignment, leader)
+    nodes = ["--nnodes", str(len(assignment.members)), "--node-rank", str(member.rank)]
+    meeting = ["--master-addr", address, "--master-port", str(port)]
+    return [*nodes, *meeting, *(["--headless"] if member.rank else [])]
+
+
+def _limits(profile: ProfileSpec) -> list[str]:
+    given = (
+        ("--quantization", profile.quantization),
+        ("--kv-cache-dtype", profile.kv_cache_dtype),
+        ("--max-model-len", profile.max_model_len),
+        ("--gpu-memory-utilization", profile.memory_utilization),
+        ("--max-num-seqs", profile.parallel_requests),
+    )
+    argv = [word for option, value in given if value is not None for word in (option, str(value))]
+    if profile.lora:
+        argv += ["--enable-lora", "--lora-modules", *(f"{name}={path}" for name, path in sorted(profile.lora.items()))]
+    return argv

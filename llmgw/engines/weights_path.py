@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an engine is given as its model: a path on the node where weights were seen, else the Hugging Face id.
+
+What a member runs with already is kept as long as it is still right: weights that an engine fetched itself are seen at
+the next look, and weights that nobody could look for are still there; neither may restart it (D18, R5).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from llmgw.model.node import Node
+from llmgw.model.placement import Assignment, Member
+from llmgw.model.replica import ModelSpec
+from llmgw.nodekit import contract
+
+DEFAULT_MODEL_DIR = "/srv/models"
+
+
+def model_source(model: ModelSpec, node: Node, given: str | None = None) -> str:
+    """The model as an argument: an absolute path, or the Hugging Face id where the engine must fetch the weights.
+
+    `given`: what the member's unit was written with, None for a new one.
+    """
+    if model.path is not None and model.path.startswith("/"):
+        return model.path
+    seen = node.facts.weights if node.facts else None
+    held = sorted((one for one in seen or () if _is_of(model, one)), key=lambda one: ("main" not in one.refs, one.path))
+    candidates = [one.path for one in held]
+    if given is not None and (given == model.hf_id or (seen is None and _names(model, given))):
+        return given
+    if candidates:
+        return candidates[0]
+    if model.hf_id is not None:
+        return model.hf_id
+    base = node.settings.model_dirs[0] if node.settings.model_dirs else DEFAULT_MODEL_DIR
+    return str(PurePosixPath(base) / (model.path or ""))
+
+
+def given_before(assignment: Assignment, member: Member, node: Node, after: str) -> str | None:
+    """The word after `after` in the command line of the member's unit on the node; None when there is no such unit."""
+    for unit in (node.facts.units or ()) if node.facts else ():
+        if unit.replica == assignment.replica and (unit.rank or 0) == member.rank and unit.text:
+            found = re.search(rf"^ExecStart=.* {re.escape(after)} (\S+)", unit.text, re.MULTILINE)
+            return found[1] if found else None
+    return None
+
+
+def _is_of(model: ModelSpec, weights: contract.Weights) -> bool:
+    """Whether these are complete weights of the model, as far as is known."""
+    if weights.complete is False:
+        return False
+    if model.path is not None:
+        return weights.path == model.path or weights.path.endswith(f"/{model.path}")
+    named = weights.model == model.hf_id or weights.path.endswith(f"/{model.hf_id}")
+    return named and weights.format != "gguf" and _is_revision(model, weights)
+
+
+def _is_revision(model: ModelSpec, weights: contract.Weights) -> bool:
+    return model.revision is None or weights.revision == model.revision or model.revision in weights.refs
+
+
+def _names(model: ModelSpec, path: str) -> bool:
+    """Whether a path is one of this model's weights, by its name alone."""
+    if model.hf_id is not None:
+        cached = f"/models--{model.hf_id.replace('/', '--')}/snapshots/"
+        return cached in path or path.endswith(f"/{model.hf_id}")
+    return path.endswith(f"/{model.path}")

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disk space that weights still to be fetched will fill, promised once a filesystem (P1, D11).
+
+Two directories on one disk are one pool of bytes, and a shared filesystem is one for all nodes that mount it. Replicas
+of one model that read the same filesystem need its weights there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from llmgw.model.node import Node
+from llmgw.nodekit import contract
+
+Key = tuple[str, ...]
+"""What makes two filesystems the same one: the source of a shared one, node and mount point of any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Free bytes for one model on the filesystem that has the most of them."""
+
+    free_bytes: int
+    filesystem: Key
+    mount_point: str
+
+
+class Disks:
+    """Promises of disk space in the whole fleet. Mutable and short-lived, as ledgers are."""
+
+    def __init__(self) -> None:
+        self._total: dict[Key, int] = {}
+        self._models: dict[tuple[Key, str], list[int]] = {}
+        self._places: dict[str, tuple[tuple[Key, contract.Filesystem], ...]] = {}
+
+    def room(self, node: Node, model: str) -> Room | None:
+        """The most space that weights of a model can have on a node; None where storage is unknown (D11)."""
+        best: Room | None = None
+        for key, filesystem in self._filesystems(node):
+            own = self._models.get((key, model), (0, 0))[1]
+            free = (filesystem.free_bytes or 0) - self._total.get(key, 0) + own
+            if best is None or free > best.free_bytes:
+                best = Room(free, key, filesystem.mount_point)
+        return best
+
+    def promise(self, key: Key, model: str, needs: int) -> None:
+        """Promise `needs` bytes for a model on a filesystem; more replicas of it need nothing more."""
+        entry = self._models.setdefault((key, model), [0, 0])
+        grown = max(0, needs - entry[1])
+        entry[0] += 1
+        entry[1] += grown
+        self._total[key] = self._total.get(key, 0) + grown
+
+    def release(self, key: Key, model: str) -> None:
+        """Take one replica's promise back; the space is free again with the last one."""
+        entry = self._models[key, model]
+        entry[0] -= 1
+        if not entry[0]:
+            self._total[key] -= entry[1]
+            del self._models[key, model]
+
+    def _filesystems(self, node: Node) -> tuple[tuple[Key, contract.Filesystem], ...]:
+        known = self._places.get(node.name)
+        if known is None:
+            known = self._places[node.name] = tuple(_places(node))
+        return known
+
+
+def _places(node: Node) -> Iterator[tuple[Key, contract.Filesystem]]:
+    """Where weights can be written: what holds the node's model directories, or any filesystem where none is known."""
+    usable = [
+        one
+        for one in (node.facts.filesystems or () if node.facts else ())
+        if one.free_bytes is not None and not one.read_only and one.answers is not False
+    ]
+    holding = [one for one in usable if set(one.directories) & set(node.settings.model_dirs)]
+    for one in holding or usable:
+        yield _key(node, one), one
+
+
+def _key(node: Node, one: contract.Filesystem) -> Key:
+    return ("shared", one.source) if one.shared and one.source else (node.name, one.mount_point)

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Making room for a replica that fits nowhere: by placing others elsewhere, or by letting others give way.
+
+Three questions with one search, which differ in who may be touched:
+- `without_moves`: what is placed in this plan and does not run yet, and gets another place;
+- `preempting`: what runs with a lower priority, and gets another place or none (never silently: the plan names it);
+- `moving`: what runs, and gets another place: advice only, since what runs and fits stays (P8, P10).
+
+The search is bounded: it tries `TRIES` nodes or groups of nodes, the cheapest first, and one step deeper when who must
+leave needs room himself. Everything tried is undone on the board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from llmgw.model.ids import NodeName, ReplicaId
+from llmgw.model.node import NodeState
+from llmgw.model.placement import Assignment
+from llmgw.model.replica import ProfileSpec, ServiceSpec
+from llmgw.placement.board import Board
+from llmgw.placement.feasibility import Ask, has_free, usable_classes
+from llmgw.placement.ledger import Ledger
+from llmgw.placement.tally import domain_of
+
+TRIES = 32
+DEEPER_TRIES = 6
+_FEW_NODES = 64
+"""Fleets up to this size are searched whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rearrangement:
+    """Room for a replica: where it goes, and for every replica in its way the old place and the new one (None: it gives
+    way).
+    """
+
+    assignment: Assignment
+    changes: tuple[tuple[Assignment, Assignment | None], ...]
+
+    @property
+    def moves(self) -> tuple[tuple[Assignment, Assignment], ...]:
+        """The replicas that run and would be moved."""
+        return tuple((old, new) for old, new in self.changes if new is not None and old.kept)
+
+    @property
+    def dropped(self) -> tuple[Assignment, ...]:
+        """The replicas that would have no place any more."""
+        return tuple(old for old, new in self.changes if new is None)
+
+    @property
+    def touched(self) -> tuple[Assignment, ...]:
+        """The replicas that lose the place where they run, or any place."""
+        return tuple(old for old, new in self.changes if old.kept or new is None)
+
+    @property
+    def cost(self) -> tuple[int, int, int, int]:
+        """What to compare by: the highest priority that loses its place, how many do, how many move, how many devices
+        move.
+        """
+        highest = max((old.service.priority for old in self.dropped), default=-(10**6))
+        devices = sum(len(member.devices) for old, _ in self.changes if old.kept for member in old.members)
+        return highest, len(self.dropped), sum(old.kept for old, _ in self.changes), devices
+
+
+def without_moves(board: Board, service: ServiceSpec, replica: ReplicaId) -> Rearrangement | None:
+    """Room made by placing otherwise what does not run yet; nothing loses its place. None: there is none."""
+    search = _Search(board, service, replica, lambda one: not one.kept, depth=1)
+    return next(iter(search.found()), None)
+
+
+def preempting(board: Board, service: ServiceSpec, replica: ReplicaId) -> Rearrangement | None:
+    """Room made by replicas of lower priority that run: the cheapest of what was tried. None: there is none."""
+    search = _Search(
+        board, service, replica, lambda one: one.service.priority < service.priority and not one.partial, drop=True
+    )
+    return min(search.found(), key=lambda one: (one.cost, one.assignment.leader.node), default=None)
+
+
+def moving(board: Board, service: ServiceSpec, replica: ReplicaId) -> Rearrangement | None:
+    """The fewest moves of what runs that would make room; None: no tried set of moves does."""
+    search = _Search(board, service, replica, lambda one: not one.partial, depth=1)
+    return min(search.found(), key=lambda one: (one.cost, one.assignment.leader.node), default=None)
+
+
+class _Search:
+    """One search. `depth`: how often who must leave may make room himself; `drop`: whether he may lose his place."""
+
+    def __init__(
+        self,
+        board: Board,
+        service: ServiceSpec,
+        replica: ReplicaId,
+        movable: Callable[[Assignment], bool],
+        *,
+        depth: int = 0,
+        drop: bool = False,
+        tries: int = TRIES,
+    ) -> None:
+        self._board = board
+        self._service = service
+        self._replica = replica
+        self._movable = movable
+        self._depth = depth
+        self._drop = drop
+        self._tries = max(tries, _FEW_NODES) if len(board.ledgers) <= _FEW_NODES and tries == TRIES else tries
+        self._log: list[tuple[bool, Assignment]] = []
+
+    def found(self) -> Iterator[Rearrangement]:
+        """Every rearrangement among those tried; the board is as before between them."""
+        for profile in self._service.profiles:
+            for nodes in islice(self._places(profile), self._tries):
+                room = self._try(profile, nodes)
+                self._undo(0)
+                if room is not None:
+                    yield room
+
+    def _places(self, profile: ProfileSpec) -> Iterator[tuple[Ledger, ...]]:
+        """Sets of nodes that could hold the replica if somebody left, those that lack least first."""
+        ask = self._board.ask(self._service, profile)
+        eligible = self._board.eligible(self._service, profile)
+        lacking = {name: lack for name, ledger in eligible.items() if (lack := self._lacks(ask, ledger)) is not None}
+        if profile.nodes == 1:
+            for name in sorted(lacking, key=lambda name: (lacking[name], name)):
+                yield (eligible[name],)
+            return
+        for pool in self._board.pools:
+            inside = sorted((name for name in pool.nodes if name in lacking), key=lambda name: (lacking[name], name))
+            if len(inside) >= profile.nodes:
+                yield tuple(eligible[name] for name in inside[: profile.nodes])
+
+    def _lacks(self, ask: Ask, ledger: Ledger) -> tuple[int, int] | None:
+        """How many devices a node lacks for a member, and how many replicas it has; None where nobody's leaving would
+        help.
+        """
+        tally = ask.tally
+        if tally.share is not None:
+            domain = domain_of(ask.service.spread, ledger.node)
+            if domain is None or tally.domains.get(domain, 0) >= tally.share:
+                return None
+        here = [one for one in self._board.on_node[ledger.node.name].values() if self._may_leave(one)]
+        if not here and not self._fits(ask, ledger):
+            return None
+        if ask.profile.on_cpu:
+            return 0, ledger.total
+        lacks = [
+            max(0, ask.profile.gpus - len(ledger.free_devices(one)))
+            for one in usable_classes(ask, ledger)
+            if len(ledger.devices(one)) >= ask.profile.gpus
+        ]
+        return (min(lacks), ledger.total) if lacks else None
+
+    def _may_leave(self, one: Assignment) -> bool:
+        settled = all(self._board.ledgers[member.node].node.state is NodeState.OK for member in one.members)
+        return settled and (not one.kept or one.service.name != self._service.name) and self._movable(one)
+
+    def _fits(self, ask: Ask, ledger: Ledger) -> bool:
+        return self._board.takes(ask, ledger) and (
+            ask.profile.on_cpu or any(has_free(ask, ledger, one) for one in usable_classes(ask, ledger))
+        )
+
+    def _try(self, profile: ProfileSpec, nodes: tuple[Ledger, ...]) -> Rearrangement | None:
+        ask = self._board.ask(self._service, profile)
+        left: list[Assignment] = []
+        for ledger in nodes:
+            gone = self._clear(ask, ledger)
+            if gone is None:
+                return None
+            left += gone
+        names = {ledger.node.name for ledger in nodes}
+        outside = frozenset(name for name in self._board.ledgers if name not in names)
+        target = self._board.find(self._service, profile, self._replica, outside=outside)
+        if target is None:
+            return None
+        left = self._back_again(ask, left, target)
+        self._take(target)
+        changes: list[tuple[Assignment, Assignment | None]] = []
+        for old in sorted(left, key=_hardest_first):
+            placed = self._elsewhere(old)
+            if placed is None and not self._drop:
+                return None
+            changes += placed or [(old, None)]
+        return Rearrangement(target, _net(changes))
+
+    def _clear(self, ask: Ask, ledger: Ledger) -> list[Assignment] | None:
+        """Take replicas off a node until a member fits; None when it never does."""
+        gone: list[Assignment] = []
+        while not self._fits(ask, ledger):
+            here = [one for one in self._board.on_node[ledger.node.name].values() if self._may_leave(one)]
+            if not here:
+                return None
+            victim = min(here, key=lambda one: self._reluctance(one, ask, ledger))
+            self._give_back(victim)
+            gone.append(victim)
+        return gone
+
+    def _reluctance(self, one: Assignment, ask: Ask, ledger: Ledger) -> tuple[int, bool, bool, int, str]:
+        """Whom to ask to leave first: low priority, not running, just enough devices, few of them."""
+        lack = min(
+            (ask.profile.gpus - len(ledger.free_devices(name)) for name in usable_classes(ask, ledger)), default=0
+        )
+        devices = sum(len(member.devices) for member in one.members if member.node == ledger.node.name)
+        everywhere = sum(len(member.devices) for member in one.members)
+        enough = devices >= lack
+        return one.service.priority, one.kept, not enough, everywhere if enough else -devices, one.replica
+
+    def _back_again(self, ask: Ask, left: list[Assignment], target: Assignment) -> list[Assignment]:
+        """Those that must really leave: whoever fits back beside the target stays."""
+        leaving = []
+        for one in reversed(left):
+            self._board.take(one)
+            still = all(
+                not set(mine.devices) & set(theirs.devices)
+                for mine in target.members
+                for theirs in one.members
+                if mine.node == theirs.node
+            ) and all(self._fits_on(ask, member.node) for member in target.members)
+            self._board.give_back(one)
+            if still:
+                self._take(one)
+                self._log[-1] = (True, one)
+            else:
+                leaving.append(one)
+        return leaving
+
+    def _fits_on(self, ask: Ask, name: NodeName) -> bool:
+        return self._fits(ask, self._board.ledgers[name])
+
+    def _elsewhere(self, old: Assignment) -> list[tuple[Assignment, Assignment | None]] | None:
+        """Another place for a replica that leaves, with all that this changes in turn; None when there is none."""
+        for profile in old.service.profiles:
+            new = self._board.find(old.service, profile, old.replica)
+            if new is not None:
+                self._take(new)
+                return [(old, new)]
+        if self._depth:
+            own = {self._replica, *(one.replica for _, one in self._log)}
+            deeper = _Search(
+                self._board,
+                old.service,
+                old.replica,
+                lambda one: self._movable(one) and one.replica not in own,
+                depth=self._depth - 1,
+                tries=DEEPER_TRIES,
+            )
+            room = next(iter(deeper.found()), None)
+            if room is not None:
+                for other, _ in room.changes:
+                    self._give_back(other)
+                self._take(room.assignment)
+                for _, place in room.changes:
+                    if place is not None:
+                        self._take(place)
+                return [(old, room.assignment), *room.changes]
+        return None
+
+    def _take(self, one: Assignment) -> None:
+        self._board.take(one)
+        self._log.append((True, one))
+
+    def _give_back(self, one: Assignment) -> None:
+        self._board.give_back(one)
+        self._log.append((False, one))
+
+    def _undo(self, length: int) -> None:
+        while len(self._log) > length:
+            taken, one = self._log.pop()
+            (self._board.give_back if taken else self._board.take)(one)
+
+
+def _hardest_first(one: Assignment) -> tuple[int, int, int, str]:
+    return -one.service.priority, -one.profile.nodes, -one.profile.gpus, one.replica
+
+
+def _net(
+    changes: Iterable[tuple[Assignment, Assignment | None]],
+) -> tuple[tuple[Assignment, Assignment | None], ...]:
+    """From first to last place of each replica."""
+    first: dict[ReplicaId, Assignment] = {}
+    last: dict[ReplicaId, Assignment | None] = {}
+    for old, new in changes:
+        first.setdefault(old.replica, old)
+        last[old.replica] = new
+    return tuple((old, last[replica]) for replica, old in first.items())
