@@ -141,11 +141,11 @@ def _ordered(
     updating = by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE]
     # A replica that changes its devices where it is gives some up only then.
     given_up = {device for change in updating for device in devices_held(change) - devices_needed(change)}
-    late = [change for change in starting if given_up & devices_needed(change)]
+    late = {change.action.replica for change in starting if given_up & devices_needed(change)}
     order.stop(by_kind[ActionKind.STOP])
-    order.start([change for change in starting if change not in late], arrivals)
+    order.start([change for change in starting if change.action.replica not in late], arrivals)
     order.update(updating, arrivals)
-    order.start(late, arrivals)
+    order.start([change for change in starting if change.action.replica in late], arrivals)
     order.rewrite(by_kind[ActionKind.REWRITE])
     return order
 

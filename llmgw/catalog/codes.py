@@ -46,7 +46,7 @@ MEANINGS = {
     REFERENCE: "A name refers to nothing.",
     REPEATED: "A list names the same thing twice.",
     WEIGHTS: "A model names no weights, or names them two ways.",
-    DEVICES: "`cpu` stands beside device classes.",
+    DEVICES: "`cpu` stands beside device classes, or one text names several of them.",
     PARALLEL: "tensor_parallel x pipeline_parallel differs from gpus x nodes.",
     MIG: "A replica on MIG instances asks for more than one.",
     ENGINE: "A profile asks for what its engine cannot do.",

@@ -13,7 +13,7 @@ from llmgw.model.replica import ServiceSpec
 from llmgw.model.why import Check, Cost, NodeWhy, Place, Relaxation, ReplicaWhy, Why, WhyState
 
 _NODES_NAMED, _REPLICAS_NAMED, _GROUPS, _NEXT_BEST = 3, 8, 10, 3
-_LEFT = 34
+_LEFT, _BELOW = 36, 4
 _COSTS = {
     Cost.SETTING: "A setting; nothing that runs is touched:",
     Cost.NODE_WORK: "Work on a node; no replica is touched:",
@@ -213,23 +213,32 @@ def _by(nodes: Iterable[NodeWhy], key: Callable[[NodeWhy], tuple[str, ...]]) -> 
 
 def _merged(checks: Sequence[Check]) -> str:
     """What several nodes say of one constraint, as one: by amounts where they differ in nothing else."""
-    messages = dict.fromkeys(check.message for check in checks)
+    messages = list(dict.fromkeys(check.message for check in checks))
     if len(messages) == 1:
-        return checks[0].message
+        return messages[0]
+    first = checks[0]
     has = sorted({check.has for check in checks if check.has is not None})
-    needs = {check.needs for check in checks}
-    unit = checks[0].unit
-    if len(has) > 1 and len(needs) == 1 and unit is not None:
-        return f"{checks[0].constraint}: has {_amount(has[0], unit)} to {_amount(has[-1], unit)}, {_needs(checks[0])}"
-    return f"{checks[0].message}, or the like"
+    noun = _NOUNS.get(first.constraint)
+    if noun and len(has) > 1 and len({check.needs for check in checks}) == 1:
+        return f"has {_number(has[0], first)} to {_number(has[-1], first)} {noun}, needs {_number(first.needs, first)}"
+    heads = {message.partition(_HAS)[0] for message in messages}
+    if len(heads) == 1:
+        tails = [message.partition(_HAS)[2] for message in messages]
+        return f"{heads.pop()}{_HAS}{_any(tails)}"
+    return _any(messages)
 
 
-def _needs(check: Check) -> str:
-    return f"needs {_amount(check.needs or 0, check.unit or '')}"
+_HAS = ", has "
+_NOUNS = {"memory": "GB of memory left", "disk": "GB of disk left", "devices": "free devices", "partners": "nodes"}
 
 
-def _amount(amount: float, unit: str) -> str:
-    return f"{amount / GB:.0f} GB" if unit == "bytes" else f"{amount:g} {unit}"
+def _any(words: Sequence[str]) -> str:
+    most = 1 if any(", " in word for word in words[:2]) else 2
+    return " or ".join([*words[:most], *(["others"] if len(words) > most else [])])
+
+
+def _number(amount: float | None, check: Check) -> str:
+    return f"{amount or 0:g}" if check.unit != "bytes" else f"{(amount or 0) / GB:.0f}"
 
 
 def _names(names: Sequence[str]) -> str:
@@ -262,11 +271,11 @@ def _verdict(one: NodeWhy, why: Why) -> str:
 
 
 def _columns(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
-    """Names on the left, what is said of them on the right, broken between words."""
-    left = min(max((len(name) for name, _told in rows), default=0), _LEFT)
+    """Names on the left, what is said of them on the right, broken between words; below them where names are long."""
+    longest = max((len(name) for name, _told in rows), default=0)
+    left = longest if longest <= _LEFT else _BELOW
     for name, told in rows:
         lines = wrapped(told, max(width - left - 2, 1))
-        if len(name) > left:
+        if longest > _LEFT:
             yield name
-            name = ""  # noqa: PLW2901 - the rest of the row stands below it
-        yield from (f"{name if not at else '':<{left}}  {line}" for at, line in enumerate(lines))
+        yield from (f"{name if not at and longest <= _LEFT else '':<{left}}  {line}" for at, line in enumerate(lines))

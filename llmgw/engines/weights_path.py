@@ -28,7 +28,7 @@ def model_source(model: ModelSpec, node: Node, given: str | None = None) -> str:
     seen = node.facts.weights if node.facts else None
     held = sorted((one for one in seen or () if _is_of(model, one)), key=lambda one: ("main" not in one.refs, one.path))
     candidates = [one.path for one in held]
-    if given is not None and (given == model.hf_id or (seen is None and _names(model, given))):
+    if given is not None and (given in candidates or given == model.hf_id or (seen is None and _names(model, given))):
         return given
     if candidates:
         return candidates[0]

@@ -72,8 +72,9 @@ def aged(facts: contract.NodeFacts, now: float) -> contract.NodeFacts:
         known = getattr(facts, place)
         if known is not None:
             changes[place] = tuple(_without(one, own) for one in known) if place in _SEVERAL else _without(known, own)
-    if instances and changes.get(_CARDS):
-        changes[_CARDS] = tuple(_without_in_instances(gpu, instances) for gpu in changes[_CARDS])
+    cards = changes.get(_CARDS, facts.gpus)
+    if instances and cards:
+        changes[_CARDS] = tuple(_without_in_instances(gpu, instances) for gpu in cards)
     return replace(facts, **changes) if changes else facts
 
 

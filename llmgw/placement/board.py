@@ -8,7 +8,7 @@ evaluations.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from llmgw.engines.members import RENDEZVOUS_OFFSET, ports_needed
 from llmgw.model.ids import DeviceClass, NodeName, ReplicaId
@@ -18,16 +18,7 @@ from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.placement import groups
 from llmgw.placement.device_memory import Appetite
 from llmgw.placement.disks import Disks, Key
-from llmgw.placement.feasibility import (
-    DYNAMIC,
-    STATIC,
-    Ask,
-    chosen_class,
-    devices_free,
-    has_enough,
-    has_free,
-    rejections,
-)
+from llmgw.placement.feasibility import STATIC, Ask, asked, chosen_class, has_enough, has_free, rejections
 from llmgw.placement.instances import Part
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.model_facts import ModelFacts
@@ -38,8 +29,9 @@ from llmgw.placement.tally import Tally, even_share
 from llmgw.placement.topology import choose
 from llmgw.placement.weights_index import WeightsIndex
 
-_PER_NODE = tuple(one for one in DYNAMIC if one is not devices_free)
 NOWHERE: frozenset[NodeName] = frozenset()
+_NOT_ASKED = -1.0
+"""No score is negative."""
 
 
 class Board:
@@ -66,6 +58,10 @@ class Board:
         """Changes with every promise."""
         self._disk_of: dict[tuple[ReplicaId, NodeName], tuple[Key, str]] = {}
         ready = {member: one.ready for one in fleet.domains for member in one.ready if len(one.ready) > 1}
+        self._states: dict[tuple[int, int, int, int], int] = {}
+        self._open: dict[str, dict[NodeName, int]] = {}
+        for ledger in self.ledgers.values():
+            self._changed(ledger, ledger.classes)
         self._neighbours = {
             name: tuple(self.ledgers[other] for other in others if other in self.ledgers)
             for name, others in ready.items()
@@ -79,7 +75,8 @@ class Board:
         ask = self._asks.get((service.name, profile.name))
         if ask is None:
             tally = self.tally(service)
-            ask = Ask(service, profile, tally, self._weights.holders(profile.model), self._appetite(profile))
+            holders, constraints = self._weights.holders(profile.model), asked(service, profile)
+            ask = Ask(service, profile, tally, holders, self._appetite(profile), constraints)
             self._asks[service.name, profile.name] = ask
         return ask
 
@@ -113,10 +110,26 @@ class Board:
             self._eligible[profile.name] = found
         return found
 
+    def with_room(self, ask: Ask) -> Iterator[Ledger]:
+        """The eligible nodes with enough free devices of a class of the profile, in no order; on CPU all of them."""
+        eligible = self.eligible(ask.service, ask.profile)
+        if ask.profile.on_cpu:
+            yield from eligible.values()
+            return
+        seen: set[NodeName] = set()
+        for device_class in ask.profile.devices:
+            for name, free in self._open.get(device_class, {}).items():
+                if free >= ask.profile.gpus and name in eligible and name not in seen:
+                    seen.add(name)
+                    yield eligible[name]
+
     @staticmethod
     def takes(ask: Ask, ledger: Ledger) -> bool:
         """Whether an eligible node has all that a member needs now, devices apart."""
-        return all(one(ask, ledger) is None for one in _PER_NODE)
+        for constraint in ask.constraints:  # noqa: SIM110 - asked for every node: a generator costs as much again
+            if constraint(ask, ledger) is not None:
+                return False
+        return True
 
     def rank(self, ask: Ask, ledger: Ledger, device_class: DeviceClass | None = None) -> float | None:
         """The score that one more member would get on an eligible node; None when it does not fit there now.
@@ -127,20 +140,19 @@ class Board:
         name = ledger.node.name
         whole = self.domain_whole(name)
         key = (
-            ledger.shape,
-            ledger.signature,
-            ledger.taken,
+            ledger.state,
             ledger.replicas.get(ask.service.name, 0),
-            ledger.total,
             name in ask.holders,
             len(ask.tally.nodes) == 1 and name in ask.tally.nodes,
             whole,
             device_class,
         )
-        if key not in ask.ranks:
+        known = ask.ranks.get(key, _NOT_ASKED)
+        if known is _NOT_ASKED:
             spot = self.spot(ask, ledger, device_class)
-            ask.ranks[key] = None if spot is None else total(score(ask, ledger, spot, domain_whole=whole))
-        return ask.ranks[key]
+            known = None if spot is None else total(score(ask, ledger, spot, domain_whole=whole))
+            ask.ranks[key] = known
+        return known
 
     def domain_whole(self, name: NodeName) -> bool:
         """Whether a node is in an NVLink domain of which no ready member runs anything (P10)."""
@@ -196,7 +208,7 @@ class Board:
         if profile.nodes > 1:
             return groups.find(self, ask, replica, outside, home)
         best: tuple[bool, float, NodeName] | None = None
-        for ledger in self.eligible(service, profile).values():
+        for ledger in self.with_room(ask):
             rank = None if ledger.node.name in outside else self.rank(ask, ledger)
             if rank is not None:
                 place = (ledger.node.name not in home, -rank, ledger.node.name)
@@ -249,6 +261,7 @@ class Board:
                     self._disks.promise(room.filesystem, profile.model.name, profile.min_free_disk_bytes)
                     self._disk_of[replica, member.node] = (room.filesystem, profile.model.name)
             ledger.promise(assignment.service.name, profile, member.devices, _ports(assignment, member))
+            self._changed(ledger, ledger.classes)
             self.on_node[member.node][replica] = assignment
         self.assigned[replica] = assignment
         self.tally(assignment.service).add(assignment, self._nodes_of(assignment))
@@ -260,12 +273,24 @@ class Board:
             ports = () if assignment.kept else _ports(assignment, member)
             ledger = self.ledgers[member.node]
             ledger.release(assignment.service.name, assignment.profile, member.devices, ports)
+            self._changed(ledger, ledger.classes)
             promised = self._disk_of.pop((assignment.replica, member.node), None)
             if promised is not None:
                 self._disks.release(*promised)
             del self.on_node[member.node][assignment.replica]
         del self.assigned[assignment.replica]
         self.tally(assignment.service).add(assignment, self._nodes_of(assignment), step=-1)
+
+    def _changed(self, ledger: Ledger, classes: Iterable[str]) -> None:
+        """Keep what is known of a node by its state: its number, and how many devices of these classes are free."""
+        state = ledger.signature, ledger.shape, ledger.taken, ledger.total
+        ledger.state = self._states.setdefault(state, len(self._states))
+        for name in classes:
+            free = len(ledger.free_devices(name))
+            if free:
+                self._open.setdefault(name, {})[ledger.node.name] = free
+            else:
+                self._open.get(name, {}).pop(ledger.node.name, None)
 
     def _nodes_of(self, assignment: Assignment) -> Iterable[Node]:
         return [self.ledgers[member.node].node for member in assignment.members]

@@ -23,10 +23,10 @@ class Candidates:
         self._board = board
         self._ask = ask
         self._heap: list[tuple[float, NodeName]] = []
-        for name, ledger in board.eligible(ask.service, ask.profile).items():
+        for ledger in board.with_room(ask):
             rank = board.rank(ask, ledger)
             if rank is not None:
-                self._heap.append((-rank, name))
+                self._heap.append((-rank, ledger.node.name))
         heapq.heapify(self._heap)
 
     def best(self) -> Ledger | None:

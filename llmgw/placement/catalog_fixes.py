@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from llmgw.model.ids import DeviceClass
+from llmgw.model.node import Device
 from llmgw.model.replica import ProfileSpec
 from llmgw.model.why import Cost, Step
 from llmgw.placement.asked import GB, Asked
@@ -65,8 +66,7 @@ def other_class(asked: Asked) -> Iterator[Edit]:
             "devices",
             entry=asked.entry,
         )
-        memory = "-" if one.memory_total_mib is None else f"{one.memory_total_mib / 1024:.0f} GiB"
-        caution = f"a {name} has {memory} of memory: see whether the model fits with `llmgw fit`"
+        caution = None if _surely_fits(asked, one) else f"see with `llmgw fit` whether the model fits one {name}"
         yield Edit(step, Cost.SETTING, group=name, on_profile=_adds_class(name), caution=caution)
 
 
@@ -156,6 +156,14 @@ def fewer_others(asked: Asked) -> Iterator[Edit]:
         )
         caution = f"{one.replica} on {asked.node.name} is stopped"
         yield Edit(step, Cost.TAKES, group=other.name, fewer=other.name, caution=caution, harshness=other.priority)
+
+
+def _surely_fits(asked: Asked, device: Device) -> bool:
+    """Whether a device is expected to have enough memory, as far as that can be reckoned."""
+    size = device.memory_total_mib
+    found = None if asked.appetite is None else asked.appetite.on(device.device_class, size)
+    needs = None if found is None else found.needs
+    return found is not None and needs is not None and size is not None and needs.likely <= size * found.share
 
 
 def _lower(

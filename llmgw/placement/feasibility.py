@@ -39,6 +39,8 @@ class Ask:
     holders: frozenset[NodeName] = frozenset()
     appetite: Appetite | None = None
     """What the profile needs of a device's memory."""
+    constraints: tuple[Constraint, ...] = ()
+    """Of the constraints that read promises, those that the ask can fail, devices apart (`asked`)."""
     classes: dict[int, tuple[DeviceClass, ...]] = field(default_factory=dict)
     ranks: dict[Hashable, float | None] = field(default_factory=dict)
     """What the board found the place worth on a node of some shape in some state."""
@@ -238,5 +240,17 @@ STATIC: tuple[Constraint, ...] = (
 
 DYNAMIC: tuple[Constraint, ...] = (devices_free, memory_fits, disk_fits, spread_holds, port_free)
 """What also reads promises."""
+
+
+def asked(service: ServiceSpec, profile: ProfileSpec) -> tuple[Constraint, ...]:
+    """The constraints that read promises and that a replica can fail, devices apart: what it does not ask for holds."""
+    idle = {
+        devices_free,
+        *((memory_fits,) if profile.min_memory_bytes is None else ()),
+        *((disk_fits,) if profile.min_free_disk_bytes is None else ()),
+        *((spread_holds,) if service.spread is None else ()),
+    }
+    return tuple(constraint for constraint in DYNAMIC if constraint not in idle)
+
 
 CONSTRAINTS: tuple[Constraint, ...] = STATIC + DYNAMIC

@@ -56,8 +56,8 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What is proposed for one class; `proposal` None: nothing, and `refused` says why. `enough`: the context is as
-    long as was asked for. `floors`: what of the model needs a slower path there.
+    """What is proposed for one class; `proposal` None: nothing, and `refused` says why. `enough`: the context is known
+    to be as long as was asked for. `floors`: what of the model needs a slower path there.
     """
 
     offer: Offer
@@ -93,7 +93,7 @@ def fit(profile: ProfileSpec, known: KnownModel, offer: Offer, stored_as: str | 
     if best.longest is not None and best.longest.likely < min(_SHORT, wanted or _SHORT):
         return Fit(offer, None, enough=False, refused=_no_context(best), floors=below)
     chosen = usable[0] if best.longest is None else best
-    return Fit(offer, chosen, enough=chosen.longest is None or wanted is None, floors=below)
+    return Fit(offer, chosen, enough=chosen.longest is not None and wanted is None, floors=below)
 
 
 def _cuts(profile: ProfileSpec, architecture: contract.ModelArchitecture | None, offer: Offer) -> Iterator[ProfileSpec]:

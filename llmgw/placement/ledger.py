@@ -24,11 +24,14 @@ class Ledger:
         """Equal for nodes of which no constraint that only reads facts can tell one from another; the board's."""
         self.shape = 0
         """Equal for nodes whose devices are alike and joined alike; the board's."""
+        self.state = 0
+        """Equal for ledgers of one signature and shape with the same devices taken and as many replicas; the board's."""
         self.taken = 0
         self.replicas: dict[str, int] = {}
         """Number of replicas here, by service."""
         self.total = 0
         """Number of replicas here."""
+        self.classes = tuple(sorted({device.device_class for device in node.devices or ()}))
         self._bit = {device.uuid: 1 << position for position, device in enumerate(node.devices or ())}
         self._first_port, self._last_port = port_range
         system = node.facts.system if node.facts else None
@@ -72,6 +75,8 @@ class Ledger:
         """The lowest port of the range that is free with the `count` - 1 after it, or None."""
         while self._next_port in self._ports:
             self._next_port += 1
+        if count == 1:
+            return self._next_port if self._next_port <= self._last_port else None
         for port in range(self._next_port, self._last_port + 2 - count):
             if not any(one in self._ports for one in range(port, port + count)):
                 return port

@@ -25,10 +25,11 @@ from llmgw.placement.feasibility import Ask, has_free, usable_classes
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.tally import domain_of
 
-TRIES = 32
-DEEPER_TRIES = 6
-_FEW_NODES = 64
-"""Fleets up to this size are searched whole."""
+TRIES = 12
+DEEPER_TRIES = 2
+FEW_NODES = 64
+"""Fleets up to this size are searched whole, and deeper."""
+DEEPER_TRIES_OF_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class _Search:
         *,
         depth: int = 0,
         drop: bool = False,
-        tries: int = TRIES,
+        tries: int | None = None,
     ) -> None:
         self._board = board
         self._service = service
@@ -105,7 +106,9 @@ class _Search:
         self._movable = movable
         self._depth = depth
         self._drop = drop
-        self._tries = max(tries, _FEW_NODES) if len(board.ledgers) <= _FEW_NODES and tries == TRIES else tries
+        few = len(board.ledgers) <= FEW_NODES
+        self._deeper = DEEPER_TRIES_OF_FEW if few else DEEPER_TRIES
+        self._tries = tries or (FEW_NODES if few else TRIES)
         self._log: list[tuple[bool, Assignment]] = []
 
     def found(self) -> Iterator[Rearrangement]:
@@ -243,7 +246,7 @@ class _Search:
                 old.replica,
                 lambda one: self._movable(one) and one.replica not in own,
                 depth=self._depth - 1,
-                tries=DEEPER_TRIES,
+                tries=self._deeper,
             )
             room = next(iter(deeper.found()), None)
             if room is not None:

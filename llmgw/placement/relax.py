@@ -72,6 +72,7 @@ ORDER = (
     "one-node",
     "spread",
     "move",
+    "priority",
     "fewer-replicas",
 )
 """Kinds of steps; of two that cost the same the earlier one is told first."""

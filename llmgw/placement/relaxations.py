@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from llmgw.model.ids import NodeName, ProfileName, ReplicaId
@@ -18,12 +17,14 @@ from llmgw.placement.asked import Asked
 from llmgw.placement.assign import Outcome
 from llmgw.placement.board import Board
 from llmgw.placement.edits import Edit
-from llmgw.placement.rearrange import Rearrangement, moving
+from llmgw.placement.others import higher_priority, moves, named
 from llmgw.placement.relax import FIXES, ORDER
 from llmgw.placement.trial import Trials, joins_of, last_of_services
 
 MOST = 8
 """Relaxations that are told."""
+ENOUGH = 3
+"""Where fewer are found, those with one step more are looked for too."""
 _GROUPS, _TRIES, _MEMBERS, _NAMED, _STEPS = 40, 12, 100, 3, 3
 """Most groups that are tried, trials that fail before a group is given up, nodes of a group that are tried, nodes
 that a sentence names, and steps of a relaxation."""
@@ -43,6 +44,11 @@ class _Group:
     proposals: list[tuple[tuple[float, ...], NodeName, tuple[Edit, ...]]] = field(default_factory=list)
 
     @property
+    def steps(self) -> int:
+        """How many things have to be done."""
+        return len(self.proposals[0][2])
+
+    @property
     def rank(self) -> tuple[int, int, int, tuple[float, ...], int]:
         """The cheapest first: cost, number of steps, place in the list of kinds, harshness, number of nodes."""
         harshness, _node, edits = self.proposals[0]
@@ -56,15 +62,22 @@ def relaxations(
     trials = Trials(outcome, service, replica)
     scene = _Scene(outcome.board, service, _last(outcome.board, service), trials.ahead)
     groups = sorted(_grouped(scene, refusals), key=lambda group: group.rank)[:_GROUPS]
-    cheap = [group for group in groups if _COSTS[group.cost] is not Cost.TAKES]
-    dear = [group for group in groups if _COSTS[group.cost] is Cost.TAKES]
+    fewest = min((group.steps for group in groups), default=0)
+    simple = [group for group in groups if group.steps == fewest]
     asked = {why.node for why in refusals}
-    found = itertools.chain(
-        (_tried(trials, group) for group in cheap),
-        (_moves(trials, room, asked) for room in (moving(outcome.board, service, replica),) if room is not None),
-        (_tried(trials, group) for group in dear),
-    )
-    return tuple(itertools.islice((one for one in found if one is not None), MOST))
+    found = list(_first(MOST, (_tried(trials, group) for group in simple)))
+    if len(found) < MOST:
+        found += filter(
+            None, (moves(trials, outcome, service, replica, asked), higher_priority(trials, outcome, service, replica))
+        )
+    if len(found) < ENOUGH:
+        others = [group for group in groups if group.steps == fewest + 1]
+        found += _first(MOST - len(found), (_tried(trials, group) for group in others))
+    return tuple(sorted(found, key=lambda one: _COSTS.index(one.cost))[:MOST])
+
+
+def _first(most: int, relaxations: Iterable[Relaxation | None]) -> Iterable[Relaxation]:
+    return itertools.islice((one for one in relaxations if one is not None), most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +105,7 @@ def _grouped(scene: _Scene, refusals: Iterable[NodeWhy]) -> list[_Group]:
                     group.proposals.append((tuple(edit.harshness for edit in edits), why.node, edits))
     for group in groups.values():
         group.proposals.sort(key=lambda one: one[:2])
-    fewest = min((len(group.proposals[0][2]) for group in groups.values()), default=0)
-    return [group for group in groups.values() if len(group.proposals[0][2]) <= fewest + 1]
+    return list(groups.values())
 
 
 def _last(board: Board, service: ServiceSpec) -> dict[NodeName, tuple[Assignment, ...]]:
@@ -123,7 +135,7 @@ def _proposals(scene: _Scene, profile: ProfileSpec, why: NodeWhy) -> Iterator[tu
         scene.last,
         alike,
         scene.ahead,
-        getattr(board.ask(scene.service, profile), "appetite", None),
+        board.ask(scene.service, profile).appetite,
     )
     choices = [
         [edit for fix in FIXES[check.constraint] for edit in fix(replace(asked, check=check))] for check in checks
@@ -213,35 +225,6 @@ def _together(trials: Trials, group: _Group) -> Relaxation | None:
     return None
 
 
-def _moves(trials: Trials, room: Rearrangement, asked: AbstractSet[NodeName]) -> Relaxation | None:
-    """Moves of what runs that make room, if the room is on nodes that are asked about."""
-    nodes = tuple(member.node for member in room.assignment.members)
-    if not asked >= set(nodes) or not room.moves:
-        return None
-    places = [one for old, new in room.changes if new is not None for one in (old, new)]
-    touched = {member.node for one in (*places, room.assignment) for member in one.members}
-    moved = {old.replica: new for old, new in room.changes if new is not None}
-    if not trials.fits(room.assignment.profile.name, dict.fromkeys(sorted(touched), ()), moved):
-        return None
-    steps = tuple(
-        Step(
-            "move",
-            f"move {old.replica} from {_where(old)} to {_where(new)}",
-            {"replica": old.replica, "from": _where(old), "to": _where(new)},
-            how="docs/how-to/ask-why.md tells how to move one replica",
-        )
-        for old, new in room.moves
-    )
-    told = [step.words.removeprefix("move ") for step in steps]
-    sentence = f"move {named(told, len(told), 'and')}"
-    caution = f"{'it' if len(steps) == 1 else 'each of them'} is restarted elsewhere"
-    return Relaxation("move", sentence, Cost.TAKES, nodes, room.assignment.profile.name, steps, caution)
-
-
-def _where(one: Assignment) -> str:
-    return ", ".join(member.node for member in one.members)
-
-
 def _told(group: _Group, edits: Sequence[Edit], nodes: tuple[NodeName, ...], *, together: bool = False) -> Relaxation:
     names = named(nodes, _NAMED, "and" if together else "or")
     steps: list[Step] = []
@@ -262,10 +245,3 @@ def _told(group: _Group, edits: Sequence[Edit], nodes: tuple[NodeName, ...], *, 
         "; ".join(cautions) or None,
         together,
     )
-
-
-def named(names: Sequence[str], most: int, word: str) -> str:
-    """`n1`, `n1 or n2`, `n1, n2 or 12 more`."""
-    if len(names) > most:
-        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
-    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))

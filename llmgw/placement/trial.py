@@ -25,7 +25,7 @@ from llmgw.placement.order import Queue
 from llmgw.placement.tally import even_share
 
 WHOLE = 4000
-"""Nodes and replicas that may be placed anew to see whether a trial was right about what does not run yet."""
+"""Nodes and replicas that may be placed anew, for all trials together, to see whether they are right."""
 NOT_MOVED: Mapping[ReplicaId, Assignment] = MappingProxyType({})
 Edits = Mapping[NodeName, tuple[Edit, ...]]
 """What is done on each node; edits of the catalog are the same for all of them."""
@@ -45,7 +45,6 @@ class Trials:
         self._home = outcome.displaced[replica][0] if replica in outcome.displaced else None
         self._waiting = tuple(_waiting(outcome, service.priority))
         self._before = tuple(itertools.takewhile(lambda one: one.replica != replica, self._waiting))
-        self._settled = all(one.kept for one in outcome.board.assigned.values())
         self._budget = WHOLE
         self.ahead = sum(one.service == service.name for one in self._before)
         """Replicas of the same service that have no place and come first."""
@@ -60,9 +59,10 @@ class Trials:
         if self._home is not None and self._stays_home(fleet):
             return True
         board = Board(catalog, fleet)
+        board.models = self._board.models
         fewer = {edit.fewer for edit in common if edit.fewer}
         services = {one.name: one for one in catalog.services}
-        self._take_what_is_there(board, services, fewer, fleet, moved)
+        leaving = self._take_what_is_there(board, services, fewer, fleet, moved)
         shared = bool(moved) or any(edit.helps_one_node or edit.port_range for one in edits.values() for edit in one)
         queue = [
             one
@@ -70,6 +70,10 @@ class Trials:
             if shared or any(mine.name == profile for mine in services[one.service].profiles)
         ]
         self._spread(board, {self._service.name, *(one.service for one in queue)}, services, edits)
+        for one in leaving:
+            again = _first_place(board, one.service, one.replica)
+            if again is not None:
+                board.take(again)
         for waiting in queue:
             found = _first_place(board, services[waiting.service], waiting.replica)
             if found is not None:
@@ -79,14 +83,19 @@ class Trials:
         return bool(moved) or self._in_the_whole_fleet(catalog, edits)
 
     def _in_the_whole_fleet(self, catalog: Catalog, edits: Edits) -> bool:
-        """Whether the whole placement, made again, has a place for the replica: what does not run yet is placed anew
-        then. Not asked where nothing is new, nor when `WHOLE` is spent.
+        """Whether the whole placement, made again, has a place for the replica; not asked when `WHOLE` is spent. It may
+        place otherwise what does not run yet, and edits may make places of others worse.
         """
+        outcome = self.placed_again(catalog, edits)
+        return outcome is None or self._replica in outcome.board.assigned
+
+    def placed_again(self, catalog: Catalog, edits: Edits = MappingProxyType({})) -> Outcome | None:
+        """The whole placement after edits; None when `WHOLE` is spent."""
         cost = len(self._board.ledgers) + len(self._board.assigned)
-        if self._settled or cost > self._budget:
-            return True
+        if cost > self._budget:
+            return None
         self._budget -= cost
-        return self._replica in place(catalog, edited_fleet(self._board.fleet, edits)).board.assigned
+        return place(catalog, edited_fleet(self._board.fleet, edits))
 
     def _waiting_before(self, edits: Iterable[Edit]) -> Iterable[Unplaced]:
         """What would be asked before the replica. An edit of its profile may let it wait for others that waited for it:
@@ -120,20 +129,27 @@ class Trials:
         fewer: set[ServiceName],
         fleet: FleetSnapshot,
         moved: Mapping[ReplicaId, Assignment],
-    ) -> None:
+    ) -> list[Assignment]:
+        """Take what has a place and keeps it; what loses it by the edits is returned."""
+        leaving: dict[ReplicaId, Assignment] = {}
         gone = set(last_of_services(self._board, fewer).values())
         for name in board.ledgers:
             for assignment in self._board.on_node[name].values():
                 if assignment.replica not in board.assigned and assignment.replica not in gone:
                     now = moved.get(assignment.replica, assignment)
-                    board.take(_within(board, now, services[assignment.service.name]))
+                    within = _within(board, now, services[assignment.service.name])
+                    if (within.profile.gpus, within.profile.nodes) == (now.profile.gpus, now.profile.nodes):
+                        board.take(within)
+                    else:
+                        leaving[within.replica] = within
         for instance in self._leaving:
             for part in instance.parts:
-                if part.node.name in board.ledgers and part.unit.port is not None:
-                    board.reserve_port(part.node.name, part.unit.port)
+                if part.node.name in board.ledgers:
+                    board.reserve(part)
             back = _back(instance, fleet, services)
             if back is not None and back.replica not in board.assigned:
                 board.take(back)
+        return list(leaving.values())
 
     def _spread(
         self, board: Board, names: Iterable[ServiceName], services: Mapping[ServiceName, ServiceSpec], edits: Edits

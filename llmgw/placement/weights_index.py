@@ -19,6 +19,7 @@ class WeightsIndex:
     def __init__(self, fleet: FleetSnapshot) -> None:
         self._by_name: dict[str, list[Node]] = {}
         self._mounts: dict[str, list[NodeName]] = {}
+        self._holders: dict[str, frozenset[NodeName]] = {}
         for node in fleet.nodes:
             for source in _shared_sources(node):
                 self._mounts.setdefault(source, []).append(node.name)
@@ -31,6 +32,12 @@ class WeightsIndex:
 
         A node that never looked is not among them, and ranks like one that looked and has nothing.
         """
+        known = self._holders.get(model.name)
+        if known is None:
+            known = self._holders[model.name] = self._find(model)
+        return known
+
+    def _find(self, model: ModelSpec) -> frozenset[NodeName]:
         found: set[NodeName] = set()
         for node in self._candidates(model):
             for weights in held(model, (node.facts.weights or ()) if node.facts else ()):

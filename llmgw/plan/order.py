@@ -48,16 +48,18 @@ class Order:
         What needs a device of another that moves comes after it. Where replicas wait for one another, or for
         themselves, they stop before they start.
         """
-        waiting = list(changes)
+        waiting = [(change, devices_needed(change), devices_held(change)) for change in changes]
         while waiting:
-            held = {device for change in waiting for device in devices_held(change)}
-            ready = [change for change in waiting if not held & devices_needed(change)]
+            held = {device for _, _, gives in waiting for device in gives}
+            ready = {change.action.replica for change, needs, _ in waiting if not held & needs}
             if ready:
-                self._start(ready, arrivals)
+                self._start([change for change, _, _ in waiting if change.action.replica in ready], arrivals)
             else:
-                ready = [one for one in waiting if devices_held(one) & devices_needed(one)] or waiting
-                self._restart_elsewhere(ready, arrivals)
-            waiting = [change for change in waiting if change not in ready]
+                ready = {change.action.replica for change, needs, gives in waiting if gives & needs}
+                ready = ready or {change.action.replica for change, _, _ in waiting}
+                moving = [change for change, _, _ in waiting if change.action.replica in ready]
+                self._restart_elsewhere(moving, arrivals)
+            waiting = [one for one in waiting if one[0].action.replica not in ready]
 
     def _start(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         steps: list[Step] = [StartMembers(_units(changes)), self._arrive(changes, arrivals)]

@@ -1,32 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inverse question: how many nodes of a kind are needed until everything has a place.
 
-Cost: a decision for every number that is tried. Those are the bound, then 1, 2, 4 and so on, then halves between the
-last that is too small and the first that is enough; and all smaller ones where the answer is small. More nodes do not
-always place more, because every replica goes to the best place that is left for it: what was tried is told with the
-answer, and so is whether it went down all along.
+First what has no place is put on new nodes alone, which costs little and tells what no number of them helps. The number
+that comes of it is where the search in the fleet begins: up or down in growing steps, then by halves. So the fleet is
+placed a few times, mostly three.
+
+More nodes need not place more, because every replica goes to the best place that is left for it. What was tried is told
+with the answer, and so is whether more nodes placed as many or more all along; in small fleets, and for small answers,
+every smaller number is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from llmgw.model.ids import NodeName, ReplicaId, ServiceName
+from llmgw.model.ids import ReplicaId, ServiceName
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.placement import Placement, Rejection, Unplaced
 from llmgw.model.replica import Catalog
 from llmgw.whatif.nodes import kind_words, with_nodes
 from llmgw.whatif.spec import MAX_NODES, NodesSpec
 
-EXACT = 8
-"""Up to this answer every smaller number is tried, whatever order they come in."""
+_CHECKED = 2000
+"""Smaller numbers are all tried as long as the nodes of all these placements are no more than this."""
 Judge = Callable[[Catalog, FleetSnapshot], Placement]
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """A replica that no number of these nodes gives a place, and why not on a new one, in sentences."""
+    """A replica that has no place with the nodes of the answer either, and why not on a new one, in sentences."""
 
     replica: ReplicaId
     reasons: tuple[str, ...]
@@ -34,14 +37,16 @@ class Never:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What one service needs, if it alone of those that lack places were asked for. `nodes` None: no number helps."""
+    """What one service lacks, and how many nodes of the kind its missing replicas would need for themselves alone.
+
+    `nodes` None: none of the missing replicas fits on any number of them.
+    """
 
     service: ServiceName
     missing: int
-    """Replicas without a place as things are."""
     nodes: int | None
     never: int = 0
-    """Those of them that have none with `nodes` either."""
+    """Missing replicas that have no place on `nodes` of them, and on no other number either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +62,7 @@ class Smallest:
     """Replicas that are held back as things are: no hardware helps them."""
     never: tuple[Never, ...] = ()
     needs: tuple[Need, ...] = ()
-    """By service in order of name; empty where one service alone lacks places."""
-    bound: int = MAX_NODES
-    """The largest number that was tried."""
+    """Services that lack places, by name."""
     tried: tuple[tuple[int, int], ...] = ()
     """Numbers of nodes and how many replicas had no place with each, by number."""
     monotone: bool = True
@@ -69,91 +72,156 @@ class Smallest:
 
 
 def smallest(catalog: Catalog, fleet: FleetSnapshot, kind: NodesSpec, judge: Judge) -> Smallest:
-    """The smallest number of nodes of a kind with which everything has a place that can have one at all.
+    """The smallest number of nodes of a kind, up to 1,024, with which everything has a place that they can give one.
 
     `judge` places a catalog on a fleet. Raises LlmgwError as `with_nodes` does.
     """
     words = kind_words(catalog, fleet, kind)
-    search = _Search(catalog, fleet, kind, judge)
+    search = _Search(catalog, fleet, kind, judge, fleet)
     now = search.at(0)
-    lacking = _lacking(now)
-    held = len(now.unplaced) - len(lacking)
-    if not lacking:
-        return Smallest(words, 0, 0, held, bound=0, tried=search.tried)
-    bound = _bound(catalog, now)
-    answer = search.answer(bound)
-    most = search.at(bound)
-    new = {node.name for node in search.fleet(bound).nodes} - {node.name for node in fleet.nodes}
-    never = tuple(Never(one.replica, _reasons(most, one, new)) for one in _lacking(most))
-    tried = search.tried
-    counts = [count for _number, count in tried]
+    missing = _by_service(now)
+    held = len(now.unplaced) - sum(missing.values())
+    if not missing:
+        return Smallest(words, 0, 0, held, tried=search.tried)
+    alone = _Alone(catalog, fleet, kind, judge)
+    needs = tuple(alone.need(ServiceName(name), missing[name]) for name in sorted(missing))
+    answer = _searched(search, alone, needs)
+    last = search.at(answer or 0)
+    new = {node.name for node in search.fleet(answer or 0).nodes} - {node.name for node in fleet.nodes}
+    never = tuple(
+        Never(one.replica, alone.reasons.get(one.service) or _reasons(last, one, new)) for one in _lacking(last)
+    )
+    counts = [count for _number, count in search.tried]
     return Smallest(
         kind=words,
         nodes=answer,
-        missing=len(lacking),
+        missing=sum(missing.values()),
         held=held,
         never=never,
-        needs=tuple(_needs(search, now, bound)),
-        bound=bound,
-        tried=tried,
+        needs=needs,
+        tried=search.tried,
         monotone=counts == sorted(counts, reverse=True),
-        exact=answer is None or {number for number, _count in tried} >= set(range(answer)),
+        exact=answer is None or {number for number, _count in search.tried} >= set(range(answer)),
     )
+
+
+def _searched(search: _Search, alone: _Alone, needs: Iterable[Need]) -> int | None:
+    """The answer in the fleet itself; None where nothing that is missing gets a place."""
+    missing = {need.service: need.missing - need.never for need in needs if need.nodes is not None}
+    most = sum(alone.span(name) * count for name, count in missing.items())
+    if not most:
+        return None
+    bound = min(MAX_NODES, most)
+    lacking = len(_lacking(search.at(0)))
+    target = lacking - sum(missing.values())
+    together = alone.together(missing)
+    answer = _least(lambda count: search.lacking(count) <= target, together or bound, bound)
+    if answer is None:  # a spread, for one, is another in the fleet than on new nodes alone
+        target = search.lacking(bound)
+        if target >= lacking:
+            return None
+        answer = _least(lambda count: search.lacking(count) <= target, bound, bound) or bound
+    checked = answer if answer * search.size <= _CHECKED else 0
+    return next((count for count in range(1, checked) if search.lacking(count) <= target), answer)
+
+
+def _least(enough: Callable[[int], bool], guess: int, bound: int) -> int | None:
+    """The least number from 1 to the bound that is enough, if what is enough stays so with more; None: the bound is
+    not. 0 is known not to be enough.
+    """
+    low, high, step = 0, max(1, min(guess, bound)), 1
+    while not enough(high):
+        if high == bound:
+            return None
+        low, high, step = high, min(bound, high + step), step * 2
+    step = 1
+    while low == 0 and high > 1:
+        lower = max(1, high - step)
+        if not enough(lower):
+            low = lower
+        else:
+            high, step = lower, step * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 class _Search:
     """Placements of one catalog by the number of added nodes, each computed once."""
 
-    def __init__(self, catalog: Catalog, fleet: FleetSnapshot, kind: NodesSpec, judge: Judge) -> None:
-        self.catalog = catalog
+    def __init__(
+        self, catalog: Catalog, fleet: FleetSnapshot, kind: NodesSpec, judge: Judge, real: FleetSnapshot
+    ) -> None:
+        self._catalog = catalog
         self._fleet = fleet
-        self.kind = kind
-        self.judge = judge
+        self._kind = kind
+        self._judge = judge
+        self._real = real
         self._placed: dict[int, Placement] = {}
-
-    def other(self, catalog: Catalog) -> _Search:
-        """The same for another catalog."""
-        return _Search(catalog, self._fleet, self.kind, self.judge)
+        self.size = len(fleet.nodes)
 
     @property
     def tried(self) -> tuple[tuple[int, int], ...]:
         """How many replicas lack a place, by number of nodes."""
-        return tuple((number, len(_lacking(self._placed[number]))) for number in sorted(self._placed))
+        return tuple((number, self.lacking(number)) for number in sorted(self._placed))
 
     def fleet(self, count: int) -> FleetSnapshot:
         """The fleet with so many more nodes."""
-        return with_nodes(self.catalog, self._fleet, replace(self.kind, count=count))[0] if count else self._fleet
+        if not count:
+            return self._fleet
+        return with_nodes(self._catalog, self._fleet, replace(self._kind, count=count), self._real)[0]
 
     def at(self, count: int) -> Placement:
         """The placement with so many more nodes."""
         if count not in self._placed:
-            self._placed[count] = self.judge(self.catalog, self.fleet(count))
+            self._placed[count] = self._judge(self._catalog, self.fleet(count))
         return self._placed[count]
 
-    def answer(self, bound: int) -> int | None:
-        """The smallest number up to the bound that places as many as the bound does; None: no more than none does."""
-        target = len(_lacking(self.at(bound)))
-        if len(_lacking(self.at(0))) <= target:
-            return None
-
-        def enough(count: int) -> bool:
-            return len(_lacking(self.at(count))) <= target
-
-        high = 1
-        while high < bound and not enough(high):
-            high *= 2
-        low, high = high // 2, min(high, bound)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return next((count for count in range(1, high) if enough(count)), high) if high <= EXACT else high
+    def lacking(self, count: int) -> int:
+        """How many replicas have no place with so many more nodes."""
+        return len(_lacking(self.at(count)))
 
 
-def _bound(catalog: Catalog, now: Placement) -> int:
-    """So many nodes that each member of each replica that does not run could have one of its own."""
-    spans = {service.name: max(profile.nodes for profile in service.profiles) for service in catalog.services}
-    members = sum(len(one.members) for one in now.assignments if not one.kept)
-    return min(MAX_NODES, members + sum(spans.get(one.service, 1) for one in _lacking(now)))
+class _Alone:
+    """New nodes and nothing else, for what has no place in the fleet."""
+
+    def __init__(self, catalog: Catalog, fleet: FleetSnapshot, kind: NodesSpec, judge: Judge) -> None:
+        self._catalog = catalog
+        self._real = fleet
+        self._kind = kind
+        self._judge = judge
+        self._spans = {one.name: max(profile.nodes for profile in one.profiles) for one in catalog.services}
+        self.reasons: dict[str, tuple[str, ...]] = {}
+        """Why a service has no place on new nodes; only of services that have none there."""
+
+    def span(self, service: str) -> int:
+        """The most nodes that a replica of the service is on."""
+        return self._spans[ServiceName(service)]
+
+    def need(self, service: ServiceName, missing: int) -> Need:
+        """How many nodes the missing replicas of a service need."""
+        search, bound = self._search({service: missing}), min(MAX_NODES, missing * self.span(service))
+        never = search.lacking(bound)
+        if never:
+            names = {node.name for node in search.fleet(bound).nodes}
+            self.reasons[service] = _reasons(search.at(bound), _lacking(search.at(bound))[0], names)
+        if never == missing:
+            return Need(service, missing, None, never)
+        return Need(service, missing, _least(lambda count: search.lacking(count) <= never, 1, bound), never)
+
+    def together(self, missing: Mapping[ServiceName, int]) -> int | None:
+        """How many nodes the missing replicas of these services need together; None: more than there may be."""
+        search, bound = self._search(missing), min(MAX_NODES, sum(self.span(one) * missing[one] for one in missing))
+        return _least(lambda count: not search.lacking(count), 1, bound)
+
+    def _search(self, missing: Mapping[ServiceName, int]) -> _Search:
+        services = tuple(
+            replace(one, replicas=missing[one.name]) for one in self._catalog.services if one.name in missing
+        )
+        fabrics = tuple(replace(one, members=()) for one in self._real.fabrics)
+        bare = replace(self._real, nodes=(), fabrics=fabrics, domains=())
+        return _Search(replace(self._catalog, services=services), bare, self._kind, self._judge, self._real)
 
 
 def _lacking(placement: Placement) -> tuple[Unplaced, ...]:
@@ -161,42 +229,25 @@ def _lacking(placement: Placement) -> tuple[Unplaced, ...]:
     return tuple(one for one in placement.unplaced if one.held is None)
 
 
+def _by_service(placement: Placement) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in _lacking(placement):
+        found[one.service] = found.get(one.service, 0) + 1
+    return found
+
+
 def _reasons(placement: Placement, lacking: Unplaced, new: Iterable[str]) -> tuple[str, ...]:
-    """Why not on the new nodes: of each profile what the node says with which it comes nearest."""
+    """Why not on the new nodes: of each profile what the node says that comes nearest to taking it."""
     told = lacking.rejections
     if lacking.like is not None:
-        told = next(one.rejections for one in placement.unplaced if one.replica == lacking.like)
+        told = next((one.rejections for one in placement.unplaced if one.replica == lacking.like), ())
     names = frozenset(new)
-    by_place: dict[tuple[str, NodeName], list[Rejection]] = {}
+    by_place: dict[str, dict[str, list[Rejection]]] = {}
     for rejection in told:
         if rejection.node in names:
-            by_place.setdefault((rejection.profile, rejection.node), []).append(rejection)
-    nearest: dict[str, tuple[int, NodeName]] = {}
-    for (profile, node), failing in by_place.items():
-        nearest[profile] = min(nearest.get(profile, (len(failing), node)), (len(failing), node))
-    texts = (
-        rejection.message.removeprefix(f"{node} ")
-        for profile, (_count, node) in nearest.items()
-        for rejection in by_place[profile, node]
-    )
+            by_place.setdefault(rejection.profile, {}).setdefault(rejection.node, []).append(rejection)
+    texts = []
+    for places in by_place.values():
+        node = min(places, key=lambda name: (len(places[name]), name))
+        texts += [rejection.message.removeprefix(f"{node} ") for rejection in places[node]]
     return tuple(dict.fromkeys(texts))
-
-
-def _needs(search: _Search, now: Placement, bound: int) -> Iterable[Need]:
-    """Each service that lacks places, with every other one cut down to what it has."""
-    lacking: dict[str, int] = {}
-    for one in _lacking(now):
-        lacking[one.service] = lacking.get(one.service, 0) + 1
-    if len(lacking) < 2:  # noqa: PLR2004 - one service alone needs what all need
-        return
-    for name in sorted(lacking):
-        services = tuple(
-            replace(service, replicas=service.replicas - lacking[service.name])
-            if service.name in lacking and service.name != name
-            else service
-            for service in search.catalog.services
-        )
-        alone = search.other(replace(search.catalog, services=services))
-        nodes = alone.answer(bound)
-        never = len(_lacking(alone.at(bound)))
-        yield Need(ServiceName(name), lacking[name], nodes, never)

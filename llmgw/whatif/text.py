@@ -56,11 +56,11 @@ def _smallest(answer: Smallest) -> Iterator[str]:
         helped = f"{answer.missing - len(answer.never)} of the {lacking}" if answer.never else f"the {lacking}"
         yield f"Smallest: {nodes} {each} for {helped}."
         yield f"    {_how_sure(answer)}"
-    for need in answer.needs:
+    for need in answer.needs if len(answer.needs) > 1 else ():
         yield f"    {_need(need)}"
     for text, replicas in _alike(answer.never):
         have = "has" if len(replicas) == 1 else "have"
-        yield f"    {_some(replicas)} {have} no place with {answer.bound} of them either: {text}"
+        yield f"    {_some(replicas)} {have} no place on them: {text}"
 
 
 def _replicas(count: int) -> str:
@@ -72,15 +72,15 @@ def _how_sure(answer: Smallest) -> str:
         return "every smaller number was tried"
     tried = ", ".join(f"{number} ({count})" for number, count in answer.tried)
     if answer.monotone:
-        return f"found by halving; tried, and replicas that then have no place: {tried}"
+        return f"tried, and replicas that then have no place: {tried}"
     return f"more nodes did not always place more, so a smaller number may do that was not tried; tried: {tried}"
 
 
 def _need(need: Need) -> str:
     if need.nodes is None:
-        return f"{need.service} lacks {need.missing}: no number of them helps"
-    left = f", and {need.never} of them stay without" if need.never else ""
-    return f"{need.service} lacks {need.missing}: {need.nodes} would do for it alone{left}"
+        return f"{need.service} lacks {need.missing}: none fits on such nodes, however many"
+    left = f", without the {need.never} that fit on none" if need.never else ""
+    return f"{need.service} lacks {need.missing}: they alone would need {need.nodes}{left}"
 
 
 def _alike(never: Iterable[Never]) -> list[tuple[str, list[str]]]:

@@ -168,7 +168,10 @@ def _forget_devices(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_memory(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(board, "_PER_NODE", tuple(one for one in board._PER_NODE if one is not feasibility.memory_fits))
+    whole = board.asked
+    patch.setattr(
+        board, "asked", lambda *wanted: tuple(one for one in whole(*wanted) if one is not feasibility.memory_fits)
+    )
 
 
 def _first_node_wins(patch: pytest.MonkeyPatch) -> None:

@@ -66,8 +66,11 @@ def gguf(
     words: int = 20,
     order: str = "<",
     alignment: int | None = None,
+    numbers: Mapping[str, int | Sequence[int]] | None = None,
 ) -> bytes:
-    """A file of version 3: types and shapes of tensors by name, its place among parts, and a vocabulary."""
+    """A file of version 3: types and shapes of tensors by name, its place among parts, and a vocabulary. `numbers` are
+    the model's own, by the end of their names.
+    """
     tensors = tensors if tensors is not None else {"token_embd.weight": (F16, (32, 8)), "output.weight": (Q4_0, (64,))}
     pairs = [
         ("general.architecture", _STRING, _text("llama", order)),
@@ -75,6 +78,12 @@ def gguf(
         ("tokenizer.ggml.tokens", _ARRAY, _array(_STRING, [_text(f"word{i}", order) for i in range(words)], order)),
         ("tokenizer.ggml.scores", _ARRAY, _array(_F32, [struct.pack(order + "f", -i) for i in range(words)], order)),
     ]
+    for name, value in (numbers or {}).items():
+        if isinstance(value, int):
+            pairs.append((f"llama.{name}", _U32, struct.pack(order + "I", value)))
+        else:
+            inner = [struct.pack(order + "I", one) for one in value]
+            pairs.append((f"llama.{name}", _ARRAY, _array(_U32, inner, order)))
     if alignment is not None:
         pairs.append(("general.alignment", _U32, struct.pack(order + "I", alignment)))
     if split is not None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -26,6 +27,21 @@ def _without_steps_up(value: str) -> str:
     return value
 
 
+_DEVICE_CLASS = r"^(cpu|[a-z0-9][a-z0-9.-]{0,59}-([0-9]{1,5}g|unified)(-mig-[a-z0-9.+-]{1,40})?)$"
+
+
+def _one_class(value: object) -> object:
+    """Several classes in one text: somebody wants a replica of mixed devices, or a list (C5)."""
+    # `+` is part of some classes: a100-80g-mig-1g.10gb+me.
+    for between in (r"[\s,;&|]+", r"[\s,;&|+]+"):
+        parts = re.split(between, value.strip()) if isinstance(value, str) else []
+        if len(parts) > 1 and all(re.search(_DEVICE_CLASS, part) for part in parts):
+            why = f"`{value}` names {len(parts)} classes, and the devices of a replica are all of one"
+            fix = f"List those that will do, the preferred first: [{', '.join(parts)}]."
+            raise refuse(codes.DEVICES, why, fix)
+    return value
+
+
 _NAME_WORDS = "a name of letters, digits, `.`, `_` and `-`, beginning with a letter or digit, at most 80 characters"
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$"), Expects(_NAME_WORDS)]
 ServiceKey = Annotated[
@@ -40,7 +56,8 @@ ServedName = Annotated[
 ]
 DeviceClassName = Annotated[
     str,
-    Field(pattern=r"^(cpu|[a-z0-9][a-z0-9.-]{0,59}-([0-9]{1,5}g|unified)(-mig-[a-z0-9.+-]{1,40})?)$"),
+    Field(pattern=_DEVICE_CLASS),
+    BeforeValidator(_one_class),
     Expects("`cpu` or a device class (product and memory, such as `h200-141g` or `a100-80g-mig-3g.40gb`)"),
 ]
 LabelKey = Annotated[

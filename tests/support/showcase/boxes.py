@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from llmgw.fleet.hosts import Host
-from llmgw.nodekit import contract, parts, version
-from tests.support.showcase import cards, disks, ports, rack
+from llmgw.nodekit import contract, version
+from tests.support.showcase import cards, disks, ports, rack, timing
+from tests.support.showcase.holdings import weights_on
 from tests.support.showcase.invented import DAY, GB, NOW, between, identity
 
 GENERATION = 41
@@ -28,8 +28,6 @@ _ENGINES = {
         "llama.cpp", ("/opt/llmgw/engines/llama.cpp/bin/llama-server",), "b11434", runnable=True
     ),
 }
-_SECONDS = {"gpus": 420, "xids": 90, "rdma": 60, "subnets": 2300, "storage": 8, "weights": 310, "engines": 40}
-"""About how long the parts take, in milliseconds; the others take a few."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def machines(hosts: Iterable[Host], unread: frozenset[str]) -> dict[str, contrac
     nodes = [host for host in hosts if host.node and host.name not in unread]
     seen = _ports(nodes)
     in_rack = trays(nodes)
-    return {host.name: _machine(host.name, seen[host.name], in_rack) for host in nodes}
+    return {host.name: _machine(host, seen[host.name], in_rack) for host in nodes}
 
 
 def trays(hosts: Iterable[Host]) -> dict[str, str]:
@@ -72,16 +70,18 @@ def trays(hosts: Iterable[Host]) -> dict[str, str]:
     return {host.name: str(host.variables["llmgw_address"]) for host in hosts if host.name.startswith("gb200-")}
 
 
-def gateway(name: str, known: contract.GatewayFacts) -> contract.NodeFacts:
+def gateway(host: Host, known: contract.GatewayFacts) -> contract.NodeFacts:
     """Facts of a gateway host that is no node."""
     kind = replace(_KINDS["cpu-small"], engines=(), looks_for_weights=False)
-    return replace(_facts(name, kind, (), (), ("gateway",)), gateway=known, weights=None)
+    facts = _with_interfaces(_facts(host.name, kind, (), (), ("gateway",)), host)
+    return replace(facts, gateway=known, weights=None)
 
 
-def _machine(name: str, found: tuple[contract.RdmaPort, ...], in_rack: Mapping[str, str]) -> contract.NodeFacts:
+def _machine(host: Host, found: tuple[contract.RdmaPort, ...], in_rack: Mapping[str, str]) -> contract.NodeFacts:
+    name = host.name
     kind = _KINDS[_kind_of(name)]
     gpus = _cut(name, cards.cards(name, kind.board)) if kind.board else ()
-    facts = _facts(name, kind, gpus, found, ("imex",) if name in in_rack else ())
+    facts = _with_interfaces(_facts(name, kind, gpus, found, ("imex",) if name in in_rack else ()), host)
     return rack.joined(facts, name, in_rack) if name in in_rack else facts
 
 
@@ -97,7 +97,7 @@ def _facts(
     shared = (disks.LUSTRE,) if kind.lustre else ()
     return contract.NodeFacts(
         module_version=version(),
-        collected_at=NOW - between(12, 48, name, "read"),
+        collected_at=timing.read_at(name),
         hardware_key=f"{boot} {cards.DRIVER.driver_version if gpus else 'no driver'}",
         system=_system(name, boot, kind.cpu),
         memory=contract.Memory(kind.memory_bytes, kind.memory_bytes * between(88, 95, name, "memory") // 100),
@@ -106,15 +106,30 @@ def _facts(
         gpus=gpus,
         rdma_ports=found,
         filesystems=tuple(sorted((*own, *shared), key=lambda one: one.mount_point)),
-        weights=_weights(name, own[1], lustre=kind.lustre) if kind.looks_for_weights else None,
+        weights=weights_on(name, own[1], lustre=kind.lustre, small=kind.cpu is _SMALL)
+        if kind.looks_for_weights
+        else None,
         engines=tuple(sorted((_ENGINES[one] for one in kind.engines), key=lambda one: one.kind)),
         units=(),
         foreign_engines=(),
         generation=GENERATION,
         cordoned=False,
         drained=False,
-        probes=_probes(name, gpus, found, more, weights=kind.looks_for_weights),
+        probes=timing.probes(name, _there(gpus, found, more, weights=kind.looks_for_weights)),
     )
+
+
+def _there(
+    gpus: tuple[contract.Gpu, ...], found: tuple[contract.RdmaPort, ...], more: tuple[str, ...], *, weights: bool
+) -> dict[str, bool]:
+    return {
+        "gateway": "gateway" in more,
+        "imex": "imex" in more,
+        "subnets": any(port.kind == "infiniband" for port in found),
+        "topology": bool(gpus),
+        "weights": weights,
+        "xids": bool(gpus),
+    }
 
 
 def _kind_of(name: str) -> str:
@@ -132,7 +147,7 @@ def _system(name: str, boot: str, cpu: contract.Cpu) -> contract.System:
         architecture="aarch64" if cpu is _GRACE else "x86_64",
         boot_id=boot,
         booted_at=NOW - between(3, 90, name, "up") * DAY,
-        clock=NOW - between(12, 48, name, "read"),
+        clock=timing.read_at(name),
         python_version="3.12.3",
         systemd_version=255,
         scope="system",
@@ -140,6 +155,18 @@ def _system(name: str, boot: str, cpu: contract.Cpu) -> contract.System:
         ephemeral_ports=(32768, 60999),
         listening_ports=(22, 9100),
     )
+
+
+def _with_interfaces(facts: contract.NodeFacts, host: Host) -> contract.NodeFacts:
+    """The facts with the interfaces of the machine: its own address, and those of its rails."""
+    rails = [port for port in facts.rdma_ports or () if port.kind == "roce" and port.netdev != "bond0"]
+    own = contract.NetworkInterface("bond0", (str(host.variables["llmgw_address"]),), up=True, speed_mbps=200_000)
+    interfaces = (
+        own,
+        contract.NetworkInterface("lo", ("127.0.0.1", "::1"), up=True),
+        *(contract.NetworkInterface(port.netdev or "", port.addresses, up=True, speed_mbps=400_000) for port in rails),
+    )
+    return replace(facts, system=facts.system and replace(facts.system, interfaces=interfaces))
 
 
 def _ports(nodes: Iterable[Host]) -> dict[str, tuple[contract.RdmaPort, ...]]:
@@ -177,67 +204,3 @@ def _cut(name: str, gpus: tuple[contract.Gpu, ...]) -> tuple[contract.Gpu, ...]:
     off = frozenset(card.uuid for card in gpus if card.index in plan and card.uuid)
     made = tuple(cards.cut(name, card, *plan[card.index]) if card.index in plan else card for card in gpus)
     return cards.without_links_to(made, off) if off else made
-
-
-_HELD: dict[str, tuple[str, ...]] = {
-    "h200-1": ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8",),
-    "h200-3": ("RedHatAI/Llama-3.1-405B-Instruct-FP8-dynamic", "meta-llama/Llama-3.3-70B-Instruct"),
-    "h200-4": ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "openai/gpt-oss-120b"),
-    "l40s-1": ("Qwen/Qwen3-8B", "openai/whisper-large-v3"),
-    "l40s-2": ("Qwen/Qwen3-8B", "microsoft/phi-4"),
-    "l40s-3": ("Qwen/Qwen3-14B", "Qwen/Qwen3-8B", "microsoft/phi-4"),
-    "l40s-4": ("Qwen/Qwen3-8B", "openai/whisper-large-v3"),
-    "l40s-5": ("Qwen/Qwen3-8B", "microsoft/phi-4"),
-    "l40s-6": ("Qwen/Qwen3-8B",),
-    "a100-mig-1": ("BAAI/bge-m3", "BAAI/bge-reranker-v2-m3", "Qwen/Qwen3-Embedding-8B", "meta-llama/Llama-Guard-3-8B"),
-    "a100-mig-2": ("BAAI/bge-m3", "Qwen/Qwen3-Embedding-8B", "meta-llama/Llama-Guard-3-8B"),
-    "a100-mig-3": ("BAAI/bge-m3", "BAAI/bge-reranker-v2-m3"),
-    **{f"gb200-{tray:02d}": ("deepseek-ai/DeepSeek-V3.2",) for tray in (1, 2, 3, 4, 9, 10, 11, 13)},
-    **{f"gb200-{tray:02d}": ("moonshotai/Kimi-K2-Instruct",) for tray in (5, 6, 7, 8)},
-    "gb200-12": ("openai/gpt-oss-120b",),
-}
-_PARTIAL = {"h200-2": ("RedHatAI/Llama-3.1-405B-Instruct-FP8-dynamic", 31)}
-_SMOL = ("SmolLM2-1.7B-Instruct-Q4_K_M.gguf", 1.06, "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF")
-_QWEN = ("Qwen3-30B-A3B-Q5_K_M.gguf", 21.7, "Qwen/Qwen3-30B-A3B-GGUF")
-
-
-def _weights(name: str, models: contract.Filesystem, *, lustre: bool) -> tuple[contract.Weights, ...]:
-    if lustre:
-        return disks.on_lustre()
-    found = [disks.weights(model, "/srv/models", models) for model in _HELD.get(name, ())]
-    if name in _PARTIAL:
-        model, missing = _PARTIAL[name]
-        found.append(disks.weights(model, "/srv/models", models, missing))
-    if name.startswith("cpu-"):
-        named = (_QWEN, _SMOL) if name not in _SMALL_HOSTS else (_SMOL,)
-        found += [disks.gguf(file, size, models, repository) for file, size, repository in named]
-    return tuple(sorted(found, key=lambda one: one.path))
-
-
-def _probes(
-    name: str,
-    gpus: tuple[contract.Gpu, ...],
-    found: tuple[contract.RdmaPort, ...],
-    more: tuple[str, ...],
-    *,
-    weights: bool,
-) -> tuple[contract.Probe, ...]:
-    there: dict[str, Any] = {
-        "gateway": "gateway" in more,
-        "imex": "imex" in more,
-        "subnets": any(port.kind == "infiniband" for port in found),
-        "topology": bool(gpus),
-        "weights": weights,
-        "xids": bool(gpus),
-    }
-    order = ("system", "memory", "cpu", "units", "state", "gpus", "topology", "xids", "imex", "rdma", "subnets")
-    assert {*order, "storage", "weights", "engines", "gateway"} == set(parts.ALL)
-    return tuple(
-        contract.Probe(part, _seconds(name, part), ok=True, at=NOW - between(12, 48, name, "read"))
-        for part in (*order, "storage", "weights", "engines", "gateway")
-        if there.get(part, True)
-    )
-
-
-def _seconds(name: str, part: str) -> float:
-    return round(_SECONDS.get(part, 4) * between(80, 125, name, part) / 100_000, 4)

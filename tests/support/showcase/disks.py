@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+from ansible_collections.llmgw.fleet.plugins.module_utils.readings.model_config import read_config
 from llmgw.nodekit import contract
+from tests.support.real_models import MODELS
 from tests.support.showcase.invented import GB, between, commit
 
 LUSTRE = contract.Filesystem(
@@ -44,6 +47,23 @@ SIZES_GB: dict[str, tuple[float, int]] = {
     "openai/whisper-large-v3": (3.1, 1),
 }
 """Size of the safetensors files in GB, and how many there are: near the real ones."""
+_FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+_CONFIGS: dict[str, tuple[str, dict[str, object]]] = {
+    "Qwen/Qwen3-235B-A22B-Instruct-2507-FP8": (
+        "Qwen3-235B-A22B",
+        {"quantization_config": _FP8, "max_position_embeddings": 262144},
+    ),
+    "Qwen/Qwen3-32B": ("Qwen3-32B", {}),
+    "deepseek-ai/DeepSeek-R1": ("DeepSeek-V3", {}),
+    "deepseek-ai/DeepSeek-V3.2": ("DeepSeek-V3.2", {}),
+    "google/gemma-3-27b-it": ("Gemma-3-27B", {}),
+    "meta-llama/Llama-3.3-70B-Instruct": ("Llama-3.1-70B", {}),
+    "mistralai/Mistral-Small-3.2-24B-Instruct-2506": ("Mistral-Small-24B", {"max_position_embeddings": 131072}),
+    "openai/gpt-oss-120b": ("gpt-oss-120b", {}),
+}
+"""The model of `real_models` that has the same layers, and the values that differ. What a config.json says of the
+others is left unknown.
+"""
 ON_LUSTRE = (
     "Qwen/Qwen2.5-Coder-32B-Instruct",
     "Qwen/Qwen2.5-VL-72B-Instruct",
@@ -108,7 +128,15 @@ def weights(
         shared=filesystem.shared,
         format="safetensors",
         refs=("main",),
+        architecture=_architecture(model),
     )
+
+
+def _architecture(model: str) -> contract.ModelArchitecture | None:
+    if model not in _CONFIGS:
+        return None
+    like, changed = _CONFIGS[model]
+    return read_config(json.dumps({**MODELS[like].config, **changed}))
 
 
 def gguf(name: str, size_gb: float, filesystem: contract.Filesystem, repository: str) -> contract.Weights:

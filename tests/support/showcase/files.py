@@ -72,7 +72,7 @@ def _gateway(host: Host, world: World) -> contract.NodeFacts:
         for endpoint in route.endpoints
     )
     known = contract.GatewayFacts(reachable=True, generation=boxes.GENERATION, endpoints=endpoints, bundle=bundle)
-    return boxes.gateway(host.name, known)
+    return boxes.gateway(host, known)
 
 
 def _note(seconds: float, reason: str) -> str:

@@ -10,6 +10,11 @@ from llmgw.nodekit import contract
 from tests.support.showcase.invented import DAY, GB, NOW, between
 
 _PROCESS = {"vllm": ("VLLM::EngineCore", "VLLM::Worker_TP"), "sglang": ("sglang::scheduler", "sglang::scheduler_TP")}
+_REPORT = contract.EngineMemory(
+    weights_mib=33_690, kv_cache_mib=36_870, kv_cache_tokens=471_930, graphs_mib=1_180, source="vllm 0.33.0"
+)
+_REPORTING = ("chat-70b/0", "chat-70b/3")
+"""Replicas whose engine's start is still in the journal."""
 _SHARE = {"vllm": 90, "sglang": 88}
 
 
@@ -44,6 +49,7 @@ def _running(unit: contract.ObservedUnit) -> contract.ObservedUnit:
         memory_bytes=_memory(unit),
         ready=True if unit.rank == 0 else None,
         needs_reload=False,
+        memory_report=_REPORT if unit.replica in _REPORTING and unit.rank == 0 else None,
     )
 
 

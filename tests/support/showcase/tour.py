@@ -2,7 +2,7 @@
 """The outputs in docs/tutorials/showcase.md: every command of the page with what it really prints.
 
 A command is an indented line that begins with `$ llmgw`; what is indented below it is its output. Of a pipe the page
-may use `head -N`, `tail -N` and `grep WORDS`, as a shell would.
+may use `head -N`, `tail -N`, `grep -E PATTERN`, `grep WORD` and `cut -c -N`, as a shell would.
 """
 
 from __future__ import annotations
@@ -48,17 +48,21 @@ def _renewed(lines: Sequence[str], call: Call) -> Iterator[str]:
 def _printed(command: str, call: Call) -> list[str]:
     words, *filters = (shlex.split(part) for part in re.split(r" \| ", command))
     lines = call(words).rstrip("\n").split("\n")
-    for name, argument in filters:
-        lines = _filtered(lines, name, argument)
+    for name, *arguments in filters:
+        lines = _filtered(lines, name, *arguments)
     return lines
 
 
-def _filtered(lines: list[str], name: str, argument: str) -> list[str]:
+def _filtered(lines: list[str], name: str, *arguments: str) -> list[str]:
+    last = arguments[-1]
     if name == "head":
-        return lines[: int(argument.removeprefix("-"))]
+        return lines[: int(last.removeprefix("-"))]
     if name == "tail":
-        return lines[-int(argument.removeprefix("-")) :]
+        return lines[-int(last.removeprefix("-")) :]
     if name == "grep":
-        return [line for line in lines if re.search(argument, line)]
-    message = f"the tour knows head, tail and grep, and not {name}"
+        pattern = last if arguments[0] == "-E" else re.escape(last)
+        return [line for line in lines if re.search(pattern, line)]
+    if name == "cut":
+        return [line[: int(last.removeprefix("-"))] for line in lines]
+    message = f"the tour knows head, tail, grep and cut, and not {name}"
     raise ValueError(message)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -86,6 +86,34 @@ def test_a_kind_is_known_up_to_its_limit_and_unknown_beyond(limit: aging.Limit) 
     assert nothing(read(aged(KNOWN, NOW + limit.seconds + 1)))
     assert limit.kind in forgotten(KNOWN, NOW + limit.seconds + 1)
     assert limit.kind not in forgotten(KNOWN, NOW + limit.seconds)
+
+
+def test_every_field_that_is_forgotten_is_one_of_the_contract() -> None:
+    kinds = {
+        "": contract.NodeFacts,
+        "memory": contract.Memory,
+        "gpus": contract.Gpu,
+        "mig_instances": contract.MigInstance,
+        "rdma_ports": contract.RdmaPort,
+        "filesystems": contract.Filesystem,
+        "gateway": contract.GatewayFacts,
+    }
+    for limit in LIMITS:
+        for place, names in limit.forgets.items():
+            assert set(names) <= {field.name for field in fields(kinds[place])}
+
+
+def test_facts_that_are_forgotten_are_still_in_what_was_read() -> None:
+    before = repr(KNOWN)
+    assert aged(KNOWN, NOW + 10**8) != KNOWN
+    assert repr(KNOWN) == before
+
+
+def test_a_node_without_cards_ports_or_filesystems_has_nothing_to_forget() -> None:
+    for known in (contract.NodeFacts(collected_at=NOW), replace(facts("n1"), collected_at=NOW, rdma_ports=())):
+        later = replace(known, memory=None)
+        assert aged(later, NOW + 10**8) == later
+        assert forgotten(later, NOW + 10**8) == ()
 
 
 def test_what_changes_only_by_hand_stays_however_old_it_is() -> None:

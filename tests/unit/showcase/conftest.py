@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -36,12 +36,15 @@ def outcome(inputs: Inputs) -> Outcome:
 
 
 @pytest.fixture(scope="session")
-def asked_once() -> Iterator[None]:
-    """ansible-inventory is asked once in all these tests."""
-    answer = inventory._ask_ansible(FOLDER / "hosts.yml")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inventory, "_ask_ansible", lambda _path: answer)
-        yield
+def answer() -> dict[str, object]:
+    """What ansible-inventory says of the fleet; it is asked once."""
+    return inventory._ask_ansible(FOLDER / "hosts.yml")
+
+
+@pytest.fixture
+def asked_once(monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]) -> None:
+    """Nobody asks ansible-inventory again."""
+    monkeypatch.setattr(inventory, "_ask_ansible", lambda _path: answer)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.support import golden
 from tests.support.showcase import rack
 from tests.support.world import World
 
-FIXTURES = Path(__file__).parents[2] / "fixtures/showcase"
+FIXTURES = Path(__file__).parents[2] / "fixtures/showcase/plan"
 
 
 @pytest.fixture

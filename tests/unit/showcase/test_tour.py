@@ -43,16 +43,27 @@ def test_no_line_of_the_tour_is_too_wide_to_read() -> None:
     assert [line for line in lines if len(line) > 160] == []
 
 
-def test_a_page_is_renewed_below_its_commands_alone() -> None:
-    page = "# A\n\n    $ llmgw x 'a b' | grep 2 | head -1\n    old\n\n    older\n\nText\n\n    no command\n"
+@pytest.mark.parametrize(
+    ("pipe", "left"),
+    [
+        ("head -2", ["1", "2"]),
+        ("tail -1", ["33"]),
+        ("grep -E '2|3'", ["2", "33"]),
+        ("grep 3", ["33"]),
+        ("cut -c -1 | tail -1", ["3"]),
+    ],
+)
+def test_a_page_is_renewed_below_its_commands_alone(pipe: str, left: list[str]) -> None:
+    page = f"# A\n\n    $ llmgw x 'a b' | {pipe}\n    old\n\n    older\n\nText\n\n    no command\n"
     asked: list[list[str]] = []
 
     def answer(arguments: list[str]) -> str:
         asked.append(arguments)
-        return "1\n2\n22\n"
+        return "1\n2\n33\n"
 
     renewed = tour.renewed(page, answer)
-    assert renewed == "# A\n\n    $ llmgw x 'a b' | grep 2 | head -1\n    2\n\nText\n\n    no command\n"
+    printed = "".join(f"    {line}\n" for line in left)
+    assert renewed == f"# A\n\n    $ llmgw x 'a b' | {pipe}\n{printed}\nText\n\n    no command\n"
     assert asked == [["x", "a b"]]
     assert tour.renewed(renewed, answer) == renewed
 
