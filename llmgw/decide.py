@@ -17,7 +17,10 @@ from llmgw.model.plan import PLAN_FORMAT, ActionKind, Plan, PlanInputs, Publish,
 from llmgw.model.replica import Catalog
 from llmgw.model.route import RouteTable
 from llmgw.model.unit import UnitFile
-from llmgw.placement.assign import frozen, place
+from llmgw.placement.advice import advice, free_devices
+from llmgw.placement.assign import Outcome, frozen, place
+from llmgw.placement.bound import unavoidable_moves
+from llmgw.placement.notes import notes
 from llmgw.plan.diff import Change, changes_of
 from llmgw.plan.order import Order, devices_held, devices_needed
 from llmgw.routes.build import Serving
@@ -48,6 +51,8 @@ class Decision:
     routes: RouteTable
     """As they are once the plan is carried out."""
     changes: tuple[Change, ...] = field(default=())
+    outcome: Outcome | None = None
+    """How the placement came about, for whoever explains it."""
 
 
 def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = None) -> Decision:
@@ -78,10 +83,14 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
         frozen=freeze,
         expected_units=_expected(fleet),
         moves=sum(change.action.kind is ActionKind.MOVE for change in changes),
+        moves_lower_bound=unavoidable_moves(outcome),
+        notes=notes(outcome),
+        advice=advice(outcome),
+        free=free_devices(outcome.board),
         inputs=options.inputs,
     )
     every_unit = tuple(unit for replica in sorted(units) for unit in units[replica])
-    return Decision(outcome.placement, every_unit, plan, routes, changes)
+    return Decision(outcome.placement, every_unit, plan, routes, changes, outcome)
 
 
 def _bounded(fleet: FleetSnapshot, options: Options) -> tuple[FleetSnapshot, str | None]:

@@ -17,14 +17,14 @@ from llmgw.placement.span import Span
 FIT_FORMAT = 1
 _GB, _MIB_PER_GIB, _KIB = 10**9, 1024, 1024
 _WIDTH = 110
-_HEADING = ("CLASS", "GIB", "PROPOSAL", "MAX LEN", "AT WORST", "AT ONCE", "A DEVICE HOLDS", "NOTES")
+_HEADING = ("CLASS", "GIB", "PROPOSAL", "MAX LEN", "AT WORST", "AT ONCE", "WEIGHTS", "NOTES")
 _FEW = 10
 
 
 def fit_lines(asked: Asked, fits: Sequence[Fit], engine: str, kv_cache: str | None, width: int | None) -> list[str]:
     """The model, the table, and what its numbers rest on."""
     rows = [_HEADING, *(_row(one) for one in fits)]
-    told = [*_about(asked, kv_cache), "", *lines_of(rows, width, (2, 7)), ""]
+    told = [*_about(asked, kv_cache, width or _WIDTH), "", *lines_of(rows, width, (2, 7)), ""]
     return told + [line for text in _doubts(asked, fits, engine) for line in wrapped(text, width or _WIDTH)]
 
 
@@ -47,7 +47,7 @@ def fit_document(asked: Asked, fits: Sequence[Fit], engine: str, kv_cache: str |
     }
 
 
-def _about(asked: Asked, kv_cache: str | None) -> list[str]:
+def _about(asked: Asked, kv_cache: str | None, width: int) -> list[str]:
     tensors = asked.known.tensors
     architecture = tensors.architecture if tensors else None
     size = f"{tensors.bytes.likely / _GB:.1f} GB of weights ({asked.known.source})" if tensors else "unknown weights"
@@ -62,7 +62,7 @@ def _about(asked: Asked, kv_cache: str | None) -> list[str]:
         words.append(f"{token / _KIB:.1f} KiB of KV cache a token")
     if architecture.max_position:
         words.append(f"made for {architecture.max_position} tokens")
-    return wrapped(f"{asked.name}: {', '.join(words)}", _WIDTH, "  ")
+    return wrapped(f"{asked.name}: {', '.join(words)}", width, "  ")
 
 
 def _layers(architecture: contract.ModelArchitecture) -> str:
@@ -91,7 +91,7 @@ def _row(one: Fit) -> tuple[str, ...]:
     if way is None:
         return (offer.device_class, size, "none", "", "", "", "", one.refused or "")
     weights = way.estimate.weights
-    holds = "-" if weights is None else f"{weights.likely / _MIB_PER_GIB:.1f} GiB of weights"
+    holds = "-" if weights is None else f"{weights.likely / _MIB_PER_GIB:.1f} GiB"
     longest, at_once = way.longest, way.at_once
     return (
         offer.device_class,
@@ -138,7 +138,7 @@ def _doubts(asked: Asked, fits: Sequence[Fit], engine: str) -> list[str]:
     told.append(
         f"MAX LEN is what is expected to fit one request in {engine}'s share of the memory; AT WORST is the same "
         "when activations, graphs and padding take the most that is expected. AT ONCE: requests of MAX LEN tokens that "
-        "are kept at a time. The engine's own log has the last word: `Available KV cache memory`."
+        "are kept at a time. WEIGHTS are those of one device. The engine's own log has the last word."
     )
     if any(one.offer.memory_estimated for one in fits):
         told.append("~ a bound from the class's name: the driver's own number may be a little higher.")

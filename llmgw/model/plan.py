@@ -6,8 +6,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from llmgw.model.advice import Advice, FreeDevices
 from llmgw.model.ids import Digest, EndpointId, NodeName, ReplicaId, ServiceName, UnitName
-from llmgw.model.placement import Unplaced
+from llmgw.model.placement import Member, Unplaced
 from llmgw.model.route import RouteTable
 from llmgw.model.unit import UnitFile
 
@@ -31,7 +32,9 @@ class ActionKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One replica's change, with the reasons in words. `nodes`: where its members will be (STOP: are)."""
+    """One replica's change, with the reasons in words. `nodes`: where its members will be (STOP: are). `devices`: their
+    names as people know them, with the class; with the node too where there are several.
+    """
 
     kind: ActionKind
     replica: ReplicaId
@@ -41,6 +44,8 @@ class Action:
     profile: str | None = None
     from_nodes: tuple[NodeName, ...] = ()
     reasons: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
+    """Where each member will be: devices, what joins it with the others, ports (STOP: none)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,12 @@ class Plan:
     expected_units: dict[NodeName, dict[UnitName, str]] = field(default_factory=dict)
     moves: int = 0
     moves_lower_bound: int | None = None
+    notes: tuple[str, ...] = ()
+    """What is not as one would wish and is left so, in sentences."""
+    advice: tuple[Advice, ...] = ()
+    """Moves that would make room for what has no place; none of them is made."""
+    free: tuple[FreeDevices, ...] = ()
+    """What is free of every class once the plan is carried out."""
     inputs: PlanInputs | None = None
 
     @property

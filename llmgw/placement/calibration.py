@@ -7,8 +7,6 @@ class of device, then of other models by the same engine on that class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from llmgw.capability.memory_habits import MemoryHabits
 from llmgw.model.ids import DeviceClass
 from llmgw.model.replica import ProfileSpec
@@ -20,7 +18,6 @@ from llmgw.placement.span import Span
 
 _SAME, _SAME_RESERVE = 0.02, 0.1
 _ALIKE_LEAST, _ALIKE_MOST = 0.6, 1.5
-_SMALLEST_RESERVE_MIB = 128.0
 
 
 def said_weights(profile: ProfileSpec, known: KnownModel) -> Span | None:
@@ -54,14 +51,14 @@ def said_reserve(
     """Bytes that an engine took besides weights and KV cache, on this class of device; None when none said."""
     if habits.spare_outside or device_class is None:
         return None
-    same = _reserves(report for report in _alike(profile, known) if report.device_class == device_class)
-    if same:
-        return _around(max(same) * MIB, _SAME_RESERVE)
-    engines = (report for report in (*known.reports, *known.others) if report.engine == profile.engine)
-    alike = _reserves(report for report in engines if report.device_class == device_class)
-    if not alike:
+    same = [one.rest_mib for one in _alike(profile, known) if one.device_class == device_class]
+    rest = max((one for one in same if one is not None), default=None)
+    if rest is not None:
+        return _around(rest * MIB, _SAME_RESERVE)
+    others = known.rests.get((profile.engine, str(device_class)))
+    if others is None:
         return None
-    return Span(min(alike) * _ALIKE_LEAST * MIB, max(alike) * MIB, max(alike) * _ALIKE_MOST * MIB)
+    return Span(others.least * _ALIKE_LEAST * MIB, others.most * MIB, others.most * _ALIKE_MOST * MIB)
 
 
 def _alike(profile: ProfileSpec, known: KnownModel) -> list[Report]:
@@ -73,19 +70,6 @@ def _alike(profile: ProfileSpec, known: KnownModel) -> list[Report]:
         and (report.devices, report.members) == (profile.gpus, profile.nodes)
     ]
     return sorted(found, key=lambda report: (report.device_class, -(report.memory.weights_mib or 0)))
-
-
-def _reserves(reports: Iterable[Report]) -> list[float]:
-    """MiB that each left after weights and KV cache, of what it may take. An amount that is none is left out."""
-    found = []
-    for report in reports:
-        said = report.memory
-        if report.total_mib is None or report.share is None or not said.weights_mib or not said.kv_cache_mib:
-            continue
-        rest = report.total_mib * report.share - said.weights_mib - said.kv_cache_mib
-        if rest >= _SMALLEST_RESERVE_MIB:
-            found.append(rest)
-    return found
 
 
 def _around(amount: float, doubt: float) -> Span:

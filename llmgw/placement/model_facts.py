@@ -6,7 +6,7 @@ engines said of their memory when they started.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llmgw.capability.memory_habits import habits_of
 from llmgw.model.ids import DeviceClass
@@ -16,6 +16,8 @@ from llmgw.nodekit import contract
 from llmgw.placement.memory_weights import Tensors
 from llmgw.placement.span import Span, exactly
 from llmgw.placement.weights import held, holds
+
+_SMALLEST_REST_MIB = 128.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,23 @@ class Report:
     memory: contract.EngineMemory
     share: float | None = None
 
+    @property
+    def rest_mib(self) -> float | None:
+        """What it left after weights and KV cache, of what it may take; None where that is unknown or senseless."""
+        said = self.memory
+        if self.total_mib is None or self.share is None or not said.weights_mib or not said.kv_cache_mib:
+            return None
+        rest = self.total_mib * self.share - said.weights_mib - said.kv_cache_mib
+        return rest if rest >= _SMALLEST_REST_MIB else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rests:
+    """The least and the most MiB that replicas of one engine left on one class of device."""
+
+    least: float
+    most: float
+
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
@@ -43,8 +62,8 @@ class KnownModel:
     source: str | None = None
     reports: tuple[Report, ...] = ()
     """Of this model, whatever engine and device."""
-    others: tuple[Report, ...] = ()
-    """Of other models."""
+    rests: Mapping[tuple[str, str], Rests] = field(default_factory=dict)
+    """Of all models, by engine and class of device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +79,10 @@ class ModelFacts:
         self._catalog = catalog
         self._fleet = fleet
         self._by_name: dict[str, dict[tuple[object, ...], _Seen]] = {}
+        self._complete: dict[tuple[object, ...], bool] = {}
         self._built = False
-        self._reports: tuple[Report, ...] = ()
+        self._reports: dict[str, list[Report]] = {}
+        self._rests: dict[tuple[str, str], Rests] = {}
         self._known: dict[str, KnownModel] = {}
 
     def known(self, model: ModelSpec) -> KnownModel:
@@ -85,29 +106,36 @@ class ModelFacts:
             source = f"weights in {whole[0].weights.path} on {whole[0].node}"
         elif model.size_bytes is not None:
             tensors, source = Tensors(exactly(model.size_bytes), architecture), "the size that the catalog gives"
-        mine_said = tuple(report for report in self._reports if report.model == model.name)
-        return KnownModel(tensors, source, mine_said, tuple(one for one in self._reports if one.model != model.name))
+        return KnownModel(tensors, source, tuple(self._reports.get(model.name, ())), self._rests)
 
     def _build(self) -> None:
         if self._built:
             return
         self._built = True
         profiles = {str(one.name): one for service in self._catalog.services for one in service.profiles}
-        reports: list[Report] = []
         for node in sorted(self._fleet.nodes, key=lambda node: node.name):
             for weights in (node.facts.weights or ()) if node.facts else ():
                 self._keep(_Seen(node.name, weights))
-            reports += _reports(node, profiles)
-        self._reports = tuple(reports)
+            for report in _reports(node, profiles):
+                self._reports.setdefault(report.model, []).append(report)
+                self._rest(report)
+
+    def _rest(self, report: Report) -> None:
+        rest, key = report.rest_mib, (report.engine, str(report.device_class))
+        if rest is not None:
+            known = self._rests.get(key, Rests(rest, rest))
+            self._rests[key] = Rests(min(rest, known.least), max(rest, known.most))
 
     def _keep(self, seen: _Seen) -> None:
         """Remembers weights once, however many nodes hold the same: the first that are complete."""
         weights = seen.weights
         key = (weights.path, weights.model, weights.repository, weights.revision, weights.refs, _size(weights))
+        known = self._complete.get(key)
+        if known or (known is False and not weights.complete):
+            return
+        self._complete[key] = bool(weights.complete)
         for name in {_last(name) for name in (weights.model, weights.repository, weights.path) if name}:
-            there = self._by_name.setdefault(name, {})
-            if key not in there or (weights.complete and not there[key].weights.complete):
-                there[key] = seen
+            self._by_name.setdefault(name, {})[key] = seen
 
 
 def _held(model: ModelSpec, near: Iterable[_Seen]) -> list[_Seen]:

@@ -53,7 +53,7 @@ def label(asked: Asked) -> Iterator[Edit]:
         step,
         Cost.SETTING,
         harshness=len(has),
-        group=told,
+        group=f"{told} {caution or ''}",
         on_node=lambda node: replace(node, labels=node.labels | missing),
         caution=caution,
     )

@@ -185,12 +185,10 @@ def _members(
     harshness: tuple[float, ...],
     first: Sequence[Edit],
 ) -> Iterator[NodeName]:
-    """Further nodes on which the same helps, with the edits of the catalog as they are for the first."""
+    """Further nodes on which no more than the same helps, with the edits of the catalog as they are for the first."""
     for theirs, node, edits in itertools.islice(proposals, _MEMBERS):
         pairs = list(zip(first, edits, theirs, harshness, strict=True))
-        if any(edit.of_catalog and mine > given for _first, edit, mine, given in pairs):
-            continue
-        if any(edit.fewer for edit in edits):
+        if any(mine > given for _first, _edit, mine, given in pairs) or any(edit.fewer for edit in edits):
             continue
         mixed = tuple(given if given.of_catalog else edit for given, edit, _theirs, _harshness in pairs)
         if trials.fits(group.profile.name, {node: mixed}):

@@ -71,6 +71,7 @@ def _of_assignment(
         profile=assignment.profile.name,
         from_nodes=came_from[0].nodes if moved and came_from else (),
         reasons=reasons,
+        members=assignment.members,
     )
     removes = _removal(came_from[0], {(unit.node, unit.name) for unit in units}) if moved and came_from else ()
     running = bool(units) and all(_runs(unit, nodes[unit.node]) for unit in units)
@@ -163,6 +164,7 @@ def _why(observed: contract.ObservedUnit, unit: UnitFile) -> Iterable[str]:
 def _device_names(assignment: Assignment, nodes: Mapping[NodeName, Node]) -> Iterable[str]:
     for member in assignment.members:
         known = {device.uuid: device for device in nodes[member.node].devices or ()}
+        where = f"{member.node}:" if len(assignment.members) > 1 else ""
         for uuid in member.devices:
             device = known.get(uuid)
-            yield uuid if device is None else f"{device.display_name} ({device.device_class})"
+            yield where + (uuid if device is None else f"{device.display_name} ({device.device_class})")

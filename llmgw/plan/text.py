@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from llmgw.model.advice import Advice, AdvisedMove
 from llmgw.model.ids import NodeName
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.placement import Placement, Rejection, Unplaced
@@ -48,7 +49,10 @@ def _lines(plan: Plan, *, every_action: bool) -> Iterator[str]:
     for action in shown:
         yield from _action(action, width)
     yield from _unplaced(plan.unplaced)
+    yield from advice_lines(plan.advice)
     yield from _untouched(plan.untouched)
+    for note in plan.notes:
+        yield f"* {note}"
     yield ""
     yield summary_line(plan)
 
@@ -58,7 +62,7 @@ def summary_line(plan: Plan) -> str:
     counts = Counter(action.kind for action in plan.actions)
     if not plan.changes and not plan.unplaced:
         return f"Nothing to do: {counts[ActionKind.KEEP]} replicas are as the catalog wants them."
-    parts = [f"{counts[kind]} {word}" for kind, word in _WORDS.items() if counts[kind]]
+    parts = [f"{counts[kind]} {word}{_least(plan, kind)}" for kind, word in _WORDS.items() if counts[kind]]
     if plan.unplaced:
         parts.append(f"{len(plan.unplaced)} cannot be placed")
     if plan.changes and not any(counts[kind] for kind in ActionKind if kind is not ActionKind.KEEP):
@@ -66,13 +70,30 @@ def summary_line(plan: Plan) -> str:
     return f"Plan: {', '.join(parts) or 'no replicas'}."
 
 
+def _devices(action: Action) -> str:
+    """The devices by name; of several members how many each has, and what joins them."""
+    if len(action.members) <= 1:
+        return f" on {', '.join(action.devices)}" if action.devices else ""
+    first = action.members[0]
+    classes = sorted({name.rpartition(" (")[2].rstrip(")") for name in action.devices if name.endswith(")")})
+    joined = f"NVLink domain {first.domain}" if first.domain is not None else f"fabric {first.fabric}"
+    known = f" joined by {joined}" if first.domain is not None or first.fabric is not None else ""
+    return f" with {len(first.devices)} x {' or '.join(classes) or 'device'} each{known}"
+
+
+def _least(plan: Plan, kind: ActionKind) -> str:
+    """Of the moves: how few any plan would need (P8)."""
+    if kind is not ActionKind.MOVE or plan.moves_lower_bound is None:
+        return ""
+    return " (no plan needs fewer)" if plan.moves <= plan.moves_lower_bound else f" (at least {plan.moves_lower_bound})"
+
+
 def _action(action: Action, width: int) -> Iterator[str]:
     where = ", ".join(action.nodes)
     if action.from_nodes:
         where = f"{', '.join(action.from_nodes)} -> {where}"
-    devices = f" on {', '.join(action.devices)}" if action.devices else ""
     by = f" by {action.profile}" if action.profile and action.kind is not ActionKind.KEEP else ""
-    yield f"{SYMBOLS[action.kind]} {action.replica:<{width}}  {action.kind.value:<7} {where}{devices}{by}"
+    yield f"{SYMBOLS[action.kind]} {action.replica:<{width}}  {action.kind.value:<7} {where}{_devices(action)}{by}"
     for reason in action.reasons:
         yield f"    {reason}"
 
@@ -108,6 +129,25 @@ def _why_not(those: Sequence[Unplaced]) -> Iterator[str]:
     rest = {node for nodes in found.values() for node in nodes} - {node for message in most for node in found[message]}
     if rest:
         yield f"    {_count(rest, 'more node')} for other reasons: `llmgw plan --why {those[0].replica}` tells them all"
+
+
+def advice_lines(advice: Iterable[Advice]) -> Iterator[str]:
+    """What would make room, and what it costs (P10)."""
+    for one in advice:
+        count = "one move" if len(one.moves) == 1 else f"{len(one.moves)} moves"
+        yield f"* {one.replica} would fit on {', '.join(one.nodes)} after {count}, which this plan does not make:"
+        for move in one.moves:
+            yield (
+                f"    {move.replica}: {', '.join(move.from_nodes)} -> {', '.join(move.to_nodes)}, "
+                f"{_count(range(move.devices), 'device')}, up to {move.ready_timeout_s} s to load{_lacks(move)}"
+            )
+
+
+def _lacks(move: AdvisedMove) -> str:
+    if not move.nodes_without_weights:
+        return ""
+    size = "" if not move.weights_bytes else f" ({move.weights_bytes / 10**9:.0f} GB)"
+    return f", its weights{size} are not known to be on {', '.join(move.nodes_without_weights)}"
 
 
 def _grouped(rejections: Iterable[Rejection]) -> dict[str, dict[str, None]]:

@@ -24,6 +24,7 @@ from llmgw.whatif.spec import MAX_NODES, NodesSpec
 
 _CHECKED = 2000
 """Smaller numbers are all tried as long as the nodes of all these placements are no more than this."""
+_SLACK = 8
 Judge = Callable[[Catalog, FleetSnapshot], Placement]
 
 
@@ -107,22 +108,27 @@ def smallest(catalog: Catalog, fleet: FleetSnapshot, kind: NodesSpec, judge: Jud
 
 def _searched(search: _Search, alone: _Alone, needs: Iterable[Need]) -> int | None:
     """The answer in the fleet itself; None where nothing that is missing gets a place."""
+    spared = {need.service: need.never for need in needs}
     missing = {need.service: need.missing - need.never for need in needs if need.nodes is not None}
-    most = sum(alone.span(name) * count for name, count in missing.items())
-    if not most:
+    if not missing:
         return None
-    bound = min(MAX_NODES, most)
-    lacking = len(_lacking(search.at(0)))
-    target = lacking - sum(missing.values())
-    together = alone.together(missing)
-    answer = _least(lambda count: search.lacking(count) <= target, together or bound, bound)
+
+    def short(count: int) -> int:
+        """How many replicas lack a place that could have one."""
+        lacking = _by_service(search.at(count))
+        return sum(max(0, number - spared.get(ServiceName(name), 0)) for name, number in lacking.items())
+
+    # Others may go to the new nodes too, and leave room where what is missing does not fit.
+    bound = min(MAX_NODES, 2 * sum(alone.span(name) * count for name, count in missing.items()) + _SLACK)
+    target = 0
+    answer = _least(lambda count: short(count) <= target, alone.together(missing) or bound, bound)
     if answer is None:  # a spread, for one, is another in the fleet than on new nodes alone
-        target = search.lacking(bound)
-        if target >= lacking:
+        target = short(bound)
+        if target >= short(0):
             return None
-        answer = _least(lambda count: search.lacking(count) <= target, bound, bound) or bound
-    checked = answer if answer * search.size <= _CHECKED else 0
-    return next((count for count in range(1, checked) if search.lacking(count) <= target), answer)
+        answer = _least(lambda count: short(count) <= target, bound, bound) or bound
+    checked = answer if answer * (search.size + answer) <= _CHECKED else 0
+    return next((count for count in range(1, checked) if short(count) <= target), answer)
 
 
 def _least(enough: Callable[[int], bool], guess: int, bound: int) -> int | None:

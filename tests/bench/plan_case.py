@@ -145,6 +145,7 @@ def main() -> None:
         decision, row = (None, asked(inputs, options.why)) if options.why else planned(inputs, options.lose)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     row |= {f"{name}_seconds": value for name, value in watch.wall.items()}
+    row |= {"decide_cpu_seconds": watch.cpu["decide"]}
     row |= {"cpu_seconds": usage.ru_utime + usage.ru_stime - watch.cpu["read"], "rss_mb": usage.ru_maxrss // 1024}
     if options.keep and decision is not None:
         keep(decision, options.folder, options.keep)

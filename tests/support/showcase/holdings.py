@@ -19,9 +19,8 @@ _HELD: dict[str, tuple[str, ...]] = {
     "a100-mig-1": ("BAAI/bge-m3", "BAAI/bge-reranker-v2-m3", "Qwen/Qwen3-Embedding-8B", "meta-llama/Llama-Guard-3-8B"),
     "a100-mig-2": ("BAAI/bge-m3", "Qwen/Qwen3-Embedding-8B", "meta-llama/Llama-Guard-3-8B"),
     "a100-mig-3": ("BAAI/bge-m3", "BAAI/bge-reranker-v2-m3"),
-    **{f"gb200-{tray:02d}": ("deepseek-ai/DeepSeek-V3.2",) for tray in (1, 2, 3, 4, 9, 10, 11, 13)},
-    **{f"gb200-{tray:02d}": ("moonshotai/Kimi-K2-Instruct",) for tray in (5, 6, 7, 8)},
-    "gb200-12": ("openai/gpt-oss-120b",),
+    **{f"gb200-{tray:02d}": ("deepseek-ai/DeepSeek-V3.2",) for tray in (1, 2, 3, 4, 7, 9, 10, 11, 13, 14)},
+    **{f"gb200-{tray:02d}": ("moonshotai/Kimi-K2-Instruct",) for tray in (5, 6, 8, 12)},
 }
 _PARTIAL = {"h200-2": ("RedHatAI/Llama-3.1-405B-Instruct-FP8-dynamic", 31)}
 _SMOL = ("SmolLM2-1.7B-Instruct-Q4_K_M.gguf", 1.06, "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF")

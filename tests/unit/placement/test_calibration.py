@@ -11,7 +11,7 @@ import pytest
 from llmgw.model.ids import DeviceClass
 from llmgw.nodekit import contract
 from llmgw.placement.memory import Estimate, estimate
-from llmgw.placement.model_facts import KnownModel, Report
+from llmgw.placement.model_facts import KnownModel, Report, Rests
 from tests.support.memory_models import H100, H100_MIB, known, llama_70b, profile
 
 SAID = contract.EngineMemory(weights_mib=34_000, kv_cache_mib=38_000, kv_cache_tokens=486_400)
@@ -31,6 +31,18 @@ def report(**more: Any) -> Report:
         "share": 0.92,
     }
     return Report(**(values | more))
+
+
+def rests(*reports: Report) -> dict[tuple[str, str], Rests]:
+    """As the index of the fleet makes them."""
+    told = [(report, report.rest_mib) for report in reports]
+    found: dict[tuple[str, str], Rests] = {}
+    for report, rest in told:
+        if rest is not None:
+            key = (report.engine, str(report.device_class))
+            known = found.get(key, Rests(rest, rest))
+            found[key] = Rests(min(known.least, rest), max(known.most, rest))
+    return found
 
 
 def of(model: KnownModel, **more: Any) -> Estimate:
@@ -56,7 +68,7 @@ def test_another_class_tells_of_weights_and_cache_and_not_of_the_reserve() -> No
 
 @pytest.mark.parametrize("more", [{"devices": 8}, {"members": 2}, {"profile": "another"}])
 def test_a_replica_that_is_cut_otherwise_tells_of_the_reserve_alone(more: dict[str, Any]) -> None:
-    found = of(llama_70b(reports=(report(**more),)))
+    found = of(llama_70b(reports=(report(**more),), rests=rests(report(**more))))
     assert found.measured == ("reserve",)
     assert found.spare.likely == pytest.approx(REST)
     assert found.spare.high == pytest.approx(REST * 1.5)
@@ -64,7 +76,7 @@ def test_a_replica_that_is_cut_otherwise_tells_of_the_reserve_alone(more: dict[s
 
 def test_other_models_on_the_class_tell_of_the_reserve_between_bounds() -> None:
     small = replace(SAID, kv_cache_mib=39_000)
-    found = of(llama_70b(others=(report(model="a"), report(model="b", memory=small))))
+    found = of(llama_70b(rests=rests(report(model="a"), report(model="b", memory=small))))
     assert found.measured == ("reserve",)
     assert found.spare.likely == pytest.approx(REST)
     assert found.spare.low == pytest.approx((REST - 1000) * 0.6)
@@ -82,7 +94,7 @@ def test_other_models_on_the_class_tell_of_the_reserve_between_bounds() -> None:
     ],
 )
 def test_what_says_too_little_or_is_of_something_else_changes_nothing(more: dict[str, Any]) -> None:
-    assert of(llama_70b(others=(report(model="a", **more),))) == of(llama_70b())
+    assert of(llama_70b(rests=rests(report(model="a", **more)))) == of(llama_70b())
 
 
 def test_tokens_of_a_model_with_windows_are_no_measure_of_one_token() -> None:

@@ -12,7 +12,7 @@ from llmgw.model.ids import EngineKind, ModelName, ProfileName
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.replica import Catalog, ModelSpec
 from llmgw.nodekit import contract
-from llmgw.placement.model_facts import ModelFacts
+from llmgw.placement.model_facts import ModelFacts, Rests
 from llmgw.placement.span import Span, exactly
 from tests.support import fleets
 from tests.support.memory_models import architecture, profile
@@ -129,12 +129,18 @@ def test_what_units_said_is_told_with_how_they_were_started() -> None:
     (report,) = found.reports
     assert (report.memory, report.devices, report.members, report.share) == (SAID, 2, 1, 0.8)
     assert (report.device_class, report.total_mib) == ("h200-141g", 143771)
-    assert found.others == ()
 
 
-def test_what_others_said_is_apart() -> None:
-    found = facts(fleets.node("n1", 2, units=(unit(model="other"),))).known(MODEL)
-    assert (found.reports, [report.model for report in found.others]) == ((), ["other"])
+def test_what_others_left_is_told_between_bounds() -> None:
+    served = profile(2, name=ProfileName("p"), model=MODEL, memory_utilization=0.8)
+    asked = fleets.catalog(fleets.service(profiles=(served,)))
+    more = replace(SAID, kv_cache_mib=2500)
+    units = (unit(model="a"), unit(model="b", memory_report=more), unit(model="c", engine="sglang"))
+    found = facts(fleets.node("n1", 2, units=units), catalog=asked).known(MODEL)
+    rest = 143771 * 0.8 - 3000
+    assert found.reports == ()
+    assert found.rests["vllm", "h200-141g"] == Rests(rest - 500, rest)
+    assert set(found.rests) == {("vllm", "h200-141g"), ("sglang", "h200-141g")}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -34,14 +35,22 @@ def asked(wanted: Catalog, snapshot: FleetSnapshot, kind: str = "h200x8") -> Sma
     return smallest(wanted, snapshot, kind_spec(kind), placed)
 
 
-def stepwise(*steps: tuple[int, int]) -> Callable[[Catalog, FleetSnapshot], Placement]:
-    """Places so that from so many nodes on so many replicas have no place."""
+def stepwise(
+    *steps: tuple[int, int], alone: tuple[tuple[int, int], ...] = ()
+) -> Callable[[Catalog, FleetSnapshot], Placement]:
+    """Places so that from so many new nodes on so many replicas have no place; `alone`: where there are no others."""
 
     def judge(_wanted: Catalog, snapshot: FleetSnapshot) -> Placement:
-        lacking = [count for number, count in steps if number <= len(snapshot.nodes)][-1]
+        new = sum(one.name.startswith("new-") for one in snapshot.nodes)
+        known = alone if alone and new == len(snapshot.nodes) else steps
+        lacking = [count for number, count in known if number <= new][-1]
         return Placement((), tuple(Unplaced(ReplicaId(f"a/{at}"), ServiceName("a"), ()) for at in range(lacking)))
 
     return judge
+
+
+def many(count: int) -> FleetSnapshot:
+    return fleet(*(node(f"n{number}") for number in range(count)))
 
 
 def test_so_many_nodes_as_hold_what_is_missing_and_not_one_more() -> None:
@@ -84,7 +93,6 @@ def test_each_service_is_asked_for_alone_where_several_lack_places() -> None:
     assert found.nodes == 4
     alone = {one.service: (one.missing, one.nodes, one.never) for one in found.needs}
     assert alone == {"a": (2, 2, 0), "b": (2, 2, 0), "odd": (1, None, 1)}
-    assert asked(catalog(cards("a", 3)), fleet(node("n1", 8))).needs == ()
 
 
 def test_replicas_that_are_held_back_need_no_hardware() -> None:
@@ -93,16 +101,17 @@ def test_replicas_that_are_held_back_need_no_hardware() -> None:
     assert (found.nodes, found.missing, found.held) == (0, 0, 2)
 
 
-def test_a_large_number_is_found_by_halving_and_that_is_told() -> None:
-    found = smallest(catalog(cards("a", 500)), fleet(), kind_spec("h200x8"), stepwise((0, 500), (300, 400), (333, 0)))
+def test_a_large_number_is_found_in_few_steps_and_they_are_told() -> None:
+    found = smallest(catalog(cards("a", 500)), many(9), kind_spec("h200x8"), stepwise((0, 500), (300, 400), (333, 0)))
     assert (found.nodes, found.exact, found.monotone) == (333, False, True)
-    assert len(found.tried) < 25
+    assert len(found.tried) < 12
     assert dict(found.tried)[332] == 400
 
 
 def test_no_more_than_a_thousand_nodes_are_tried() -> None:
-    found = smallest(catalog(cards("a", 9000)), fleet(), kind_spec("h200x8"), stepwise((0, 9000), (1, 5)))
-    assert (found.bound, found.nodes, len(found.never)) == (max(MAX_NODES, 5), 1, 5)
+    found = smallest(catalog(cards("a", 9000)), fleet(), kind_spec("h200x8"), stepwise((0, 9000), (900, 5)))
+    assert (found.nodes, len(found.never)) == (900, 5)
+    assert max(number for number, _count in found.tried) <= MAX_NODES
 
 
 def test_a_small_answer_is_the_smallest_even_where_more_nodes_place_less() -> None:
@@ -111,8 +120,8 @@ def test_a_small_answer_is_the_smallest_even_where_more_nodes_place_less() -> No
 
 
 def test_where_more_nodes_placed_less_a_large_answer_says_so() -> None:
-    steps = ((0, 99), (1, 50), (2, 60), (40, 0))
-    found = smallest(catalog(cards("a", 99)), fleet(), kind_spec("h200x8"), stepwise(*steps))
+    steps = ((0, 99), (37, 50), (38, 60), (40, 0))
+    found = smallest(catalog(cards("a", 99)), many(90), kind_spec("h200x8"), stepwise(*steps, alone=((0, 99), (30, 0))))
     assert (found.nodes, found.monotone, found.exact) == (40, False, False)
 
 
@@ -121,22 +130,42 @@ def test_a_class_that_is_not_there_is_refused() -> None:
         asked(catalog(cards("a", 1)), fleet(node("n1", 8)), "h300x8")
 
 
+def test_a_place_that_opens_elsewhere_does_not_stand_for_one_on_new_nodes() -> None:
+    # With one node, what fits on none of them gets a place that another left; with two, what fits on them has one too.
+    def judge(wanted: Catalog, snapshot: FleetSnapshot) -> Placement:
+        new = sum(one.name.startswith("new-") for one in snapshot.nodes)
+        lacking = {0: ("fits", "never"), 1: ("fits",)}.get(new, ("never",))
+        if new == len(snapshot.nodes):
+            lacking = ("never",) if new else ("fits", "never")
+        there = {one.name for one in wanted.services}
+        return Placement((), tuple(Unplaced(ReplicaId(f"{one}/0"), one, ()) for one in lacking if one in there))
+
+    found = smallest(catalog(cards("fits", 1), cards("never", 1)), many(2), kind_spec("h200x8"), judge)
+    assert (found.nodes, [one.replica for one in found.never]) == (2, ["never/0"])
+
+
 @settings(max_examples=40)
 @given(case=cases())
 def test_the_answer_is_enough_and_one_node_less_is_not(case: Case) -> None:
-    found = smallest(case.first, case.fleet, kind_spec("h200x4,label=rack:a"), placed)
+    kind = "h200x4,label=rack:a"
+    found = smallest(case.first, case.fleet, kind_spec(kind), placed)
+    never = {need.service: need.never for need in found.needs}
 
-    def lacking(count: int) -> int:
-        snapshot = case.fleet
-        if count:
-            snapshot = with_nodes(case.first, snapshot, nodes_spec(f"{count}xh200x4,label=rack:a"))[0]
-        return sum(one.held is None for one in placed(case.first, snapshot).unplaced)
+    def lacking(count: int) -> Counter[str]:
+        snapshot = with_nodes(case.first, case.fleet, nodes_spec(f"{count}x{kind}"))[0] if count else case.fleet
+        return Counter(one.service for one in placed(case.first, snapshot).unplaced if one.held is None)
 
-    assert found.missing == lacking(0)
+    def enough(count: int) -> bool:
+        return all(number <= never.get(name, 0) for name, number in lacking(count).items())
+
+    assert found.missing == lacking(0).total()
     if found.nodes is None:
-        assert lacking(found.bound) >= found.missing
+        assert lacking(30).total() >= found.missing
     elif found.nodes:
-        assert lacking(found.nodes) <= len(found.never) < lacking(found.nodes - 1)
+        assert lacking(found.nodes).total() == len(found.never)
+        assert not enough(found.nodes - 1)
+        if not enough(found.nodes):
+            assert not enough(30)
 
 
 def test_a_need_says_how_many_stay_without() -> None:

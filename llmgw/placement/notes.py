@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is not as one would wish in a placement, in sentences: never silent, and no reason to move anything (P4, P8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llmgw.model.placement import Assignment
+from llmgw.placement.assign import Outcome
+from llmgw.placement.board import Board
+
+
+def notes(outcome: Outcome) -> tuple[str, ...]:
+    """Sentences about spreads that are not met and about cards that were chosen blindly, by service and replica."""
+    return (*_spreads(outcome.board), *_blind(outcome))
+
+
+def _spreads(board: Board) -> Iterator[str]:
+    for service in board.catalog.services:
+        tally = board.tally(service)
+        if tally.share is None:
+            continue
+        over = {name: count for name, count in sorted(tally.domains.items()) if count > tally.share}
+        if over:
+            told = ", ".join(f"{name} has {count}" for name, count in over.items())
+            yield (
+                f"{service.name} is spread by {service.spread} with at most {tally.share} in one, and {told}: what runs"
+                " stays where it is"
+            )
+
+
+def _blind(outcome: Outcome) -> Iterator[str]:
+    for assignment in outcome.placement.assignments:
+        nodes = [] if assignment.kept else list(_unjoined(outcome.board, assignment))
+        if nodes:
+            yield (
+                f"{assignment.replica}: how the cards of {', '.join(nodes)} are joined is unknown, they were chosen by"
+                " index"
+            )
+
+
+def _unjoined(board: Board, assignment: Assignment) -> Iterator[str]:
+    """Nodes of which more than one card was chosen out of more, without knowing what joins them."""
+    for member in assignment.members:
+        ledger = board.ledgers[member.node]
+        count = len(ledger.node.devices or ())
+        if 1 < len(member.devices) < count and not board.shapes.links(ledger).known:
+            yield member.node
