@@ -24,7 +24,7 @@ from llmgw.placement.explain import explain
 from llmgw.plan.why_codec import why_document
 from llmgw.whatif.near import node_of, service_of
 
-_QUESTION = re.compile(r"(?P<service>[^/]+)(/(?P<number>[0-9]{1,9}))?")
+_NUMBER = re.compile("[0-9]{1,9}")
 _PAGE = 100
 _NARROWEST = 60
 
@@ -56,23 +56,30 @@ def why(
 
 
 def _asked(catalog: Catalog, question: str) -> tuple[ServiceSpec, int | None]:
-    found = _QUESTION.fullmatch(question.strip())
-    if found is None:
+    """The service and the number of a replica. A service is also known by the names that clients use, which may have a
+    slash in them: whoever is on call may know no other.
+    """
+    question = question.strip()
+    whole = _called(catalog, question)
+    if whole is not None:
+        return whole, None
+    name, slash, number = question.rpartition("/")
+    if not slash:
+        return service_of(catalog, question), None
+    if not _NUMBER.fullmatch(number):
         raise LlmgwError(
             "unknown-service",
             f"--why asks for a service or one of its replicas, not for {question!r}",
             fix="write the name of a service, such as chat, or a replica, such as chat/0",
         )
-    name, number = found["service"], found["number"]
-    service = _by_served_name(catalog, name) or service_of(catalog, name)
-    return service, None if number is None else int(number)
+    return _called(catalog, name) or service_of(catalog, name), int(number)
 
 
-def _by_served_name(catalog: Catalog, name: str) -> ServiceSpec | None:
-    """The service that clients call so, unless one has that name itself: whoever is on call may know no other."""
-    if any(one.name == name for one in catalog.services):
-        return None
-    return next((one for one in catalog.services if name in (one.served_name, *one.aliases)), None)
+def _called(catalog: Catalog, name: str) -> ServiceSpec | None:
+    """The service of that name, else the one that clients call so."""
+    by_name = (one for one in catalog.services if one.name == name)
+    by_served_name = (one for one in catalog.services if name in (one.served_name, *one.aliases))
+    return next(by_name, None) or next(by_served_name, None)
 
 
 def _refuse_unknown_replica(outcome: Outcome, service: ServiceSpec, number: int) -> None:

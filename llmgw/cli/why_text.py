@@ -12,7 +12,7 @@ from llmgw.cli.table import lines_of, wrapped
 from llmgw.model.replica import ServiceSpec
 from llmgw.model.why import Check, Cost, NodeWhy, Place, Relaxation, ReplicaWhy, Why, WhyState
 
-_NODES_NAMED, _REPLICAS_NAMED, _GROUPS, _NEXT_BEST = 3, 8, 10, 3
+_NODES_NAMED, _REPLICAS_NAMED, _ROWS, _GROUPS, _NEXT_BEST = 3, 8, 12, 10, 3
 _LEFT, _BELOW = 36, 4
 _COSTS = {
     Cost.SETTING: "A setting; nothing that runs is touched:",
@@ -54,8 +54,12 @@ def _answer(why: Why, width: int) -> Iterator[str]:
         yield f"No replica of {why.service} has a place; the catalog asks for {why.wanted}."
     else:
         yield f"{len(lacking)} of {plural(len(why.replicas), 'replica')} of {why.service} have no place."
-    for reason, replicas in _alike(why.replicas):
+    told = _alike(why.replicas)
+    for reason, replicas in told[:_ROWS]:
         yield from wrapped(f"  {some(replicas, _REPLICAS_NAMED)}: {reason}", width, "    ")
+    if len(told) > _ROWS:
+        count = sum(len(replicas) for _reason, replicas in told[_ROWS:])
+        yield f"  and {plural(count, 'replica')} more, which --json lists"
 
 
 def _alike(replicas: Iterable[ReplicaWhy]) -> list[tuple[str, list[str]]]:
@@ -85,6 +89,8 @@ def _sentence(one: ReplicaWhy) -> str:
     if one.state is WhyState.UNPLACED:
         return f"{one.replica} has no place: it {one.reason}."
     place = one.place
+    if one.state is WhyState.KEPT and place is not None:
+        return f"{one.replica} {one.reason}, as all does that runs and fits ({_how(place)})."
     return f"{one.replica} {one.reason}{f' ({_how(place)})' if place is not None else ''}."
 
 

@@ -18,7 +18,7 @@ from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.placement import groups
 from llmgw.placement.device_memory import Appetite
 from llmgw.placement.disks import Disks, Key
-from llmgw.placement.feasibility import STATIC, Ask, asked, chosen_class, has_enough, has_free, rejections
+from llmgw.placement.feasibility import Ask, asked, chosen_class, failing, has_enough, has_free, rejections
 from llmgw.placement.instances import Part
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.model_facts import ModelFacts
@@ -105,7 +105,7 @@ class Board:
             for ledger in self.ledgers.values():
                 kind = ledger.signature, ledger.shape
                 if kind not in verdicts:
-                    verdicts[kind] = all(one(ask, ledger) is None for one in STATIC) and has_enough(ask, ledger)
+                    verdicts[kind] = not failing(ask, ledger) and has_enough(ask, ledger)
             found = {name: ledger for name, ledger in self.ledgers.items() if verdicts[ledger.signature, ledger.shape]}
             self._eligible[profile.name] = found
         return found
@@ -153,6 +153,10 @@ class Board:
             known = None if spot is None else total(score(ask, ledger, spot, domain_whole=whole))
             ask.ranks[key] = known
         return known
+
+    def free_total(self) -> int:
+        """How many devices are free in the whole fleet."""
+        return sum(free for nodes in self._open.values() for free in nodes.values())
 
     def domain_whole(self, name: NodeName) -> bool:
         """Whether a node is in an NVLink domain of which no ready member runs anything (P10)."""

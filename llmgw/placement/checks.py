@@ -27,17 +27,30 @@ def check_of(rejection: Rejection) -> Check:
     return Check(rejection.constraint, False, message, rejection.has, rejection.needs, rejection.unit)  # noqa: FBT003
 
 
+def failing(board: Board, service: ServiceSpec, profile: ProfileSpec, node: Node) -> tuple[Check, ...]:
+    """Every constraint that keeps one more replica off the node. That devices are enough in number and not usable for
+    another reason is told by that reason alone.
+    """
+    found = tuple(map(check_of, board.rejections(service, profile, node)))
+    unfit = any(one.constraint in _UNFIT for one in found)
+    return tuple(one for one in found if not (unfit and one.constraint == "devices" and not _lacks(one)))
+
+
+def _lacks(check: Check) -> bool:
+    return check.has is None or check.needs is None or check.has < check.needs
+
+
 def checks(board: Board, service: ServiceSpec, profile: ProfileSpec, node: Node) -> tuple[Check, ...]:
     """What every constraint says of one more replica on the node, in their order; those that ask for nothing here are
     left out.
     """
     ask, ledger = board.ask(service, profile), board.ledgers[node.name]
-    failing = [check_of(one) for one in board.rejections(service, profile, node)]
-    failed = {one.constraint for one in failing}
+    refused = failing(board, service, profile, node)
+    failed = {one.constraint for one in refused}
     alike = {name for group in _ALIKE if failed & group for name in group}
     met = [one for one in _met(ask, ledger) if one.constraint not in failed | alike]
     order = {name: position for position, name in enumerate(MET)}
-    return tuple(sorted([*failing, *met], key=lambda one: order.get(one.constraint, len(order))))
+    return tuple(sorted([*refused, *met], key=lambda one: order.get(one.constraint, len(order))))
 
 
 def _met(ask: Ask, ledger: Ledger) -> Iterator[Check]:
@@ -158,5 +171,8 @@ MET: dict[str, Callable[[Ask, Ledger], Met | None]] = {
 }
 """By constraint, in the order in which they are shown; None where a constraint that is met has nothing to say."""
 
-_ALIKE = (frozenset({"class", "devices", "capability"}), frozenset({"node-state", "drain", "cordon"}))
+_UNFIT = frozenset({"capability", "device-memory"})
+"""Constraints that make a class of devices unusable, free or not."""
+
+_ALIKE = (frozenset({"class", "devices", *_UNFIT}), frozenset({"node-state", "drain", "cordon"}))
 """Constraints of one matter: where one fails, the others are not said to be met."""

@@ -17,7 +17,7 @@ from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.model.why import NodeWhy, Place, ReplicaWhy, Why, WhyState
 from llmgw.placement.assign import Outcome
 from llmgw.placement.board import Board
-from llmgw.placement.checks import check_of, checks
+from llmgw.placement.checks import checks, failing
 from llmgw.placement.relaxations import relaxations
 from llmgw.placement.score import total
 
@@ -36,7 +36,7 @@ def explain(
 ) -> Why:
     """The answer for a service of the catalog, or for one of its replicas. `nodes`: those to look at closely and alone.
 
-    The outcome is as it was afterwards. Raises KeyError for a service, replica or node that there is not.
+    The outcome is as it was afterwards. Raises KeyError for a service or replica that there is not.
     """
     spec = next((one for one in catalog.services if one.name == service), None)
     if spec is None:
@@ -130,9 +130,9 @@ class _Answer:
 
     def _node(self, profile: ProfileSpec, name: NodeName, asked: Collection[NodeName] | None) -> NodeWhy:
         node = self.board.ledgers[name].node
-        failing = tuple(map(check_of, self.board.rejections(self.service, profile, node)))
+        refused = failing(self.board, self.service, profile, node)
         all_checks = None if asked is None else checks(self.board, self.service, profile, node)
-        return NodeWhy(name, profile.name, failing, checks=all_checks)
+        return NodeWhy(name, profile.name, refused, checks=all_checks)
 
     def _scored(
         self,
@@ -178,7 +178,7 @@ def _assigned(one: Assignment, outcome: Outcome) -> ReplicaWhy:
     place = place_of(one, outcome.board)
     where = ", ".join(member.node for member in one.members)
     if one.kept:
-        return ReplicaWhy(one.replica, WhyState.KEPT, f"runs on {where} and stays: nothing makes it leave", place)
+        return ReplicaWhy(one.replica, WhyState.KEPT, f"runs on {where} and stays", place)
     left = outcome.displaced.get(one.replica)
     reason = f"goes to {where}"
     if left is not None and where != ", ".join(left[0].nodes):

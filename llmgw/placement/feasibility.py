@@ -42,6 +42,7 @@ class Ask:
     constraints: tuple[Constraint, ...] = ()
     """Of the constraints that read promises, those that the ask can fail, devices apart (`asked`)."""
     classes: dict[int, tuple[DeviceClass, ...]] = field(default_factory=dict)
+    failing: dict[int, tuple[Constraint, ...]] = field(default_factory=dict)
     ranks: dict[Hashable, float | None] = field(default_factory=dict)
     """What the board found the place worth on a node of some shape in some state."""
     groups: dict[int, list[Any]] = field(default_factory=dict)
@@ -56,8 +57,17 @@ def rejections(ask: Ask, ledger: Ledger, *, first: bool = False) -> tuple[Reject
     return tuple(islice(_failing(ask, ledger), 1 if first else None))
 
 
+def failing(ask: Ask, ledger: Ledger) -> tuple[Constraint, ...]:
+    """The constraints that only read facts and fail on this node, and on all others of its signature."""
+    known = ask.failing.get(ledger.signature)
+    if known is None:
+        known = tuple(constraint for constraint in STATIC if constraint(ask, ledger) is not None)
+        ask.failing[ledger.signature] = known
+    return known
+
+
 def _failing(ask: Ask, ledger: Ledger) -> Iterator[Rejection]:
-    for constraint in CONSTRAINTS:
+    for constraint in (*failing(ask, ledger), *DYNAMIC):
         rejection = constraint(ask, ledger)
         if rejection is not None:
             yield rejection

@@ -91,6 +91,10 @@ def _parts(node: Node) -> Iterator[Part]:
 
 def _instances(replica: ReplicaId, parts: Iterable[Part]) -> Iterator[Instance]:
     service, _, number = replica.rpartition("/")
+    parts = tuple(parts)
+    if len(parts) == 1:
+        yield Instance(replica, service, int(number), parts)
+        return
     by_rank: dict[int, list[Part]] = {}
     for part in sorted(parts, key=_newest_first):
         by_rank.setdefault(part.rank, []).append(part)

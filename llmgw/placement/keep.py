@@ -15,6 +15,9 @@ from llmgw.placement.board import Board
 from llmgw.placement.groups import joined
 from llmgw.placement.instances import Instance, Part
 
+_SECTION = f"\n[{unitfile.SECTION}]\n"
+"""What units end with; reading all of every unit costs ten times as much."""
+
 
 def kept(service: ServiceSpec, instance: Instance, profile: ProfileSpec, board: Board) -> Assignment:
     """The assignment of an instance to the nodes and devices where it is. Units whose text is not known are joined as
@@ -29,7 +32,8 @@ def kept(service: ServiceSpec, instance: Instance, profile: ProfileSpec, board: 
 def _member(part: Part, board: Board) -> Member:
     unit, ledger = part.unit, board.ledgers[part.node.name]
     port = unit.port if unit.port is not None else ledger.free_port() or 0
-    written = unitfile.parse(unit.text or "")
+    text = unit.text or ""
+    written = unitfile.parse(text[text.rfind(_SECTION) :] if _SECTION in text else text)
     return Member(
         rank=part.rank,
         node=part.node.name,

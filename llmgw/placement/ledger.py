@@ -25,7 +25,7 @@ class Ledger:
         self.shape = 0
         """Equal for nodes whose devices are alike and joined alike; the board's."""
         self.state = 0
-        """Equal for ledgers of one signature and shape with the same devices taken and as many replicas; the board's."""
+        """Equal for ledgers of one signature and shape with the same devices taken and as many replicas."""
         self.taken = 0
         self.replicas: dict[str, int] = {}
         """Number of replicas here, by service."""

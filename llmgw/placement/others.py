@@ -54,7 +54,9 @@ def _where(one: Assignment) -> str:
     return ", ".join(member.node for member in one.members)
 
 
-def higher_priority(trials: Trials, outcome: Outcome, service: ServiceSpec, replica: ReplicaId) -> Relaxation | None:
+def higher_priority(
+    trials: Trials, outcome: Outcome, service: ServiceSpec, replica: ReplicaId, asked: AbstractSet[NodeName]
+) -> Relaxation | None:
     """The least priority at which others give way; None when that is none of the next ones, or the fleet is too large
     to see.
     """
@@ -67,7 +69,7 @@ def higher_priority(trials: Trials, outcome: Outcome, service: ServiceSpec, repl
         )
         then = trials.placed_again(replace(board.catalog, services=services))
         place = None if then is None else then.board.assigned.get(replica)
-        if then is not None and place is not None:
+        if then is not None and place is not None and asked >= {member.node for member in place.members}:
             gone = sorted(board.assigned.keys() - then.board.assigned.keys())
             caution = "others then move to make room"
             if gone:

@@ -114,6 +114,9 @@ class _Search:
     def found(self) -> Iterator[Rearrangement]:
         """Every rearrangement among those tried; the board is as before between them."""
         for profile in self._service.profiles:
+            # Placing others elsewhere frees no more devices than there are.
+            if not self._drop and profile.gpus * profile.nodes > self._board.free_total():
+                continue
             for nodes in islice(self._places(profile), self._tries):
                 room = self._try(profile, nodes)
                 self._undo(0)

@@ -64,16 +64,18 @@ def relaxations(
     groups = sorted(_grouped(scene, refusals), key=lambda group: group.rank)[:_GROUPS]
     fewest = min((group.steps for group in groups), default=0)
     simple = [group for group in groups if group.steps == fewest]
-    asked = {why.node for why in refusals}
     found = list(_first(MOST, (_tried(trials, group) for group in simple)))
     if len(found) < MOST:
-        found += filter(
-            None, (moves(trials, outcome, service, replica, asked), higher_priority(trials, outcome, service, replica))
-        )
+        about = trials, outcome, service, replica, {why.node for why in refusals}
+        found += filter(None, (moves(*about), higher_priority(*about)))
     if len(found) < ENOUGH:
         others = [group for group in groups if group.steps == fewest + 1]
         found += _first(MOST - len(found), (_tried(trials, group) for group in others))
-    return tuple(sorted(found, key=lambda one: _COSTS.index(one.cost))[:MOST])
+    return tuple(sorted(found, key=_cheapest_first)[:MOST])
+
+
+def _cheapest_first(one: Relaxation) -> tuple[int, int, int]:
+    return _COSTS.index(one.cost), len(one.steps), _place_of(one.kind)
 
 
 def _first(most: int, relaxations: Iterable[Relaxation | None]) -> Iterable[Relaxation]:
@@ -162,7 +164,11 @@ def _keys(board: Board, profile: ProfileSpec, node: NodeName, edits: Sequence[Ed
 
 
 def _order(edits: Sequence[Edit]) -> int:
-    return max(ORDER.index(edit.step.kind.partition("+")[0]) for edit in edits)
+    return max(_place_of(edit.step.kind) for edit in edits)
+
+
+def _place_of(kind: str) -> int:
+    return max(map(ORDER.index, kind.split("+")))
 
 
 def _tried(trials: Trials, group: _Group) -> Relaxation | None:

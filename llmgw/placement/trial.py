@@ -24,7 +24,7 @@ from llmgw.placement.instances import Instance, eviction
 from llmgw.placement.order import Queue
 from llmgw.placement.tally import even_share
 
-WHOLE = 4000
+WHOLE = 2000
 """Nodes and replicas that may be placed anew, for all trials together, to see whether they are right."""
 NOT_MOVED: Mapping[ReplicaId, Assignment] = MappingProxyType({})
 Edits = Mapping[NodeName, tuple[Edit, ...]]

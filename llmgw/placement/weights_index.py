@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 
 from llmgw.model.ids import NodeName
 from llmgw.model.node import FleetSnapshot, Node
@@ -58,7 +57,7 @@ def _names(weights: contract.Weights) -> set[str]:
 
 
 def _last(name: str) -> str:
-    return PurePosixPath(name).name
+    return name.rstrip("/").rpartition("/")[2]
 
 
 def _shared_sources(node: Node) -> Iterable[str]:

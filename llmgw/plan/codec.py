@@ -24,6 +24,9 @@ _SUMMARY = (
     "frozen",
     "moves",
     "moves_lower_bound",
+    "notes",
+    "advice",
+    "free",
 )
 
 

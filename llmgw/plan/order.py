@@ -17,7 +17,7 @@ from llmgw.model.plan import ActionKind, Publish, StartMembers, Step, StopMember
 from llmgw.model.replica import Catalog
 from llmgw.model.unit import UnitFile
 from llmgw.plan.diff import Change
-from llmgw.routes.build import Serving, build_routes, endpoint_id
+from llmgw.routes.build import Routes, Serving, endpoint_id
 
 DRAIN_DEFAULT_S = 60
 """Drain deadline of a replica whose service the catalog no longer has."""
@@ -30,7 +30,7 @@ class Order:
 
     def __init__(self, catalog: Catalog, serving: Iterable[Serving]) -> None:
         self._catalog = catalog
-        self._serving = {endpoint_id(one.replica, one.node): one for one in serving}
+        self._routes = Routes(catalog, serving)
         self.waves: list[Wave] = []
 
     def stop(self, changes: Sequence[Change]) -> None:
@@ -51,11 +51,11 @@ class Order:
         waiting = [(change, devices_needed(change), devices_held(change)) for change in changes]
         while waiting:
             held = {device for _, _, gives in waiting for device in gives}
-            ready = {change.action.replica for change, needs, _ in waiting if not held & needs}
+            ready = {one.action.replica for one, needs, _ in waiting if not held & needs and not _overlaps(one)}
             if ready:
                 self._start([change for change, _, _ in waiting if change.action.replica in ready], arrivals)
             else:
-                ready = {change.action.replica for change, needs, gives in waiting if gives & needs}
+                ready = {one.action.replica for one, needs, gives in waiting if gives & needs or _overlaps(one)}
                 ready = ready or {change.action.replica for change, _, _ in waiting}
                 moving = [change for change, _, _ in waiting if change.action.replica in ready]
                 self._restart_elsewhere(moving, arrivals)
@@ -101,7 +101,7 @@ class Order:
 
     def _publish(self, draining: Iterable[EndpointId] = (), drain_s: int = 0) -> Publish:
         ids = tuple(sorted(draining))
-        return Publish(build_routes(self._catalog, self._serving.values(), frozenset(ids)), ids, drain_s if ids else 0)
+        return Publish(self._routes.table(frozenset(ids)), ids, drain_s if ids else 0)
 
     def _arrive(self, changes: Iterable[Change], arrivals: Mapping[ReplicaId, Serving]) -> Publish:
         """Routes that name what has just started; the step after it waits until the gateways have seen it answer."""
@@ -109,18 +109,17 @@ class Order:
         for change in changes:
             arrived = arrivals.get(change.action.replica)
             if arrived is not None:
-                ids.append(endpoint_id(arrived.replica, arrived.node))
-                self._serving[ids[-1]] = arrived
+                ids.append(self._routes.add(arrived))
         return replace(self._publish(), ready=tuple(sorted(ids)))
 
     def _without(self, ids: Iterable[EndpointId], changes: Sequence[Change]) -> list[Step]:
         """One step that names endpoints no more and waits for what they have in flight; none when none of them was
         named.
         """
-        named = sorted(set(ids) & set(self._serving))
+        named = sorted({name for name in ids if name in self._routes})
         for name in named:
-            del self._serving[name]
-        routes = build_routes(self._catalog, self._serving.values())
+            self._routes.remove(name)
+        routes = self._routes.table()
         wait_s = max((_drain_s(change, self._catalog) for change in changes), default=0)
         return [Publish(routes, tuple(named), wait_s)] if named else []
 
@@ -136,6 +135,15 @@ def devices_needed(change: Change) -> frozenset[tuple[str, str]]:
     """The devices that a replica will have, each with its node."""
     members = change.assignment.members if change.assignment is not None else ()
     return frozenset((member.node, device) for member in members for device in member.devices)
+
+
+def _overlaps(change: Change) -> bool:
+    """Whether a replica that moves writes a unit anew where it is: some member stays, so that it cannot run twice."""
+    parts = change.instance.parts if change.instance is not None else ()
+    moves = change.action.kind is ActionKind.MOVE
+    return moves and bool(
+        {(part.node.name, part.unit.name) for part in parts} & {(u.node, u.name) for u in change.units}
+    )
 
 
 def _endpoint(change: Change) -> EndpointId:

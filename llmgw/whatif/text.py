@@ -79,8 +79,10 @@ def _how_sure(answer: Smallest) -> str:
 def _need(need: Need) -> str:
     if need.nodes is None:
         return f"{need.service} lacks {need.missing}: none fits on such nodes, however many"
-    left = f", without the {need.never} that fit on none" if need.never else ""
-    return f"{need.service} lacks {need.missing}: they alone would need {need.nodes}{left}"
+    if need.never:
+        some = f"{need.missing - need.never} of them would need {need.nodes} of their own"
+        return f"{need.service} lacks {need.missing}: {some}, the rest fits on none"
+    return f"{need.service} lacks {need.missing}: they would need {need.nodes} of their own"
 
 
 def _alike(never: Iterable[Never]) -> list[tuple[str, list[str]]]:

@@ -15,7 +15,7 @@ from llmgw.placement import assign, board, ledger, order, rearrange
 from tests.properties.placement_cases import Case, placement_cases, seeded_case
 from tests.properties.quality import MORE_MOVES, SHORT_OF_PLACES, Figures, answer, measure
 
-FLEETS = 500
+FLEETS = 1000
 DEFECTIVE_FLEETS = 300
 
 
@@ -40,12 +40,14 @@ def figures() -> Figures:
     return found
 
 
+@pytest.mark.slow
 def test_the_fleets_have_something_to_decide(figures: Figures) -> None:
     assert min(figures.possible.values()) > FLEETS
     assert figures.least > FLEETS / 10
     assert figures.had_to_leave > FLEETS / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "holds",
     [few_are_without_a_place, few_move_that_need_not, nothing_is_better_than_the_best],

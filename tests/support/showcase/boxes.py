@@ -48,7 +48,7 @@ _KINDS = {
     "h200": _Kind(cards.HGX_H200, _XEON, 2164 * GB, ("vllm", "sglang"), disk_tb=15.4),
     "l40s": _Kind(cards.L40S, _EPYC, 541 * GB, ("vllm",)),
     "a100-mig": _Kind(cards.A100_SXM, _EPYC, 1082 * GB, ("vllm",)),
-    "a100-pcie": _Kind(cards.A100_PCIE, _EPYC, 1082 * GB, ("vllm", "sglang"), looks_for_weights=False),
+    "a100-pcie": _Kind(cards.A100_PCIE, _LARGE, 1082 * GB, ("vllm", "sglang"), looks_for_weights=False),
     "gb200": _Kind(cards.GB200, _GRACE, 1026 * GB, ("vllm", "sglang"), disk_tb=15.4),
     "cpu": _Kind(None, _LARGE, 270 * GB, ("llama.cpp",), disk_tb=1.9),
     "cpu-small": _Kind(None, _SMALL, 8_200_000_000, ("llama.cpp",), disk_tb=0.9),

@@ -33,7 +33,8 @@ class Board:
     active: int = 0
     gbps: float | None = None
     adapters: tuple[str, ...] = ()
-    cpus: tuple[str, str] = ("0-47,96-143", "48-95,144-191")
+    cpus: tuple[str, ...] = ("0-47,96-143", "48-95,144-191")
+    """Of each socket; cards and adapters are shared out among them."""
     switched: bool = False
 
 
@@ -71,7 +72,7 @@ A100_PCIE = Board(
     links=12,
     active=12,
     gbps=25.0,
-    cpus=("0-31,64-95", "32-63,96-127"),
+    cpus=("0-127",),
 )
 A100_SXM = Board(
     "NVIDIA A100-SXM4-80GB",
@@ -154,7 +155,7 @@ def without_links_to(gpus: Sequence[contract.Gpu], gone: frozenset[str]) -> tupl
 
 
 def _card(node: str, board: Board, index: int) -> contract.Gpu:
-    half = index * 2 // len(board.addresses)
+    socket = index * len(board.cpus) // len(board.addresses)
     peers = next((island for island in board.islands if index in island), ())
     return contract.Gpu(
         index=index,
@@ -191,19 +192,19 @@ def _card(node: str, board: Board, index: int) -> contract.Gpu:
         processes=(),
         mig_mode=False,
         mig_pending=False,
-        numa_node=half,
-        cpu_affinity=board.cpus[half],
+        numa_node=socket,
+        cpu_affinity=board.cpus[socket],
         nvlink_links=board.active or None,
         nvlink_links_active=board.active or None,
         nvlink_gbps=board.gbps,
         nvlink_peers=tuple(contract.NvlinkPeer(card_uuid(node, peer), board.links) for peer in peers if peer != index),
         nic_paths=tuple(
-            contract.NicPath(adapter, "PIX" if place == index else _far(board, place, half))
+            contract.NicPath(adapter, "PIX" if place == index else _far(board, place, socket))
             for place, adapter in enumerate(board.adapters)
         ),
         fabric=contract.GpuFabric("Completed", "Success", NO_CLUSTER, 0) if board.switched else None,
     )
 
 
-def _far(board: Board, place: int, half: int) -> str:
-    return "NODE" if place * 2 // len(board.adapters) == half else "SYS"
+def _far(board: Board, place: int, socket: int) -> str:
+    return "NODE" if place * len(board.cpus) // len(board.adapters) == socket else "SYS"

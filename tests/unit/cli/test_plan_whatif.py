@@ -148,6 +148,19 @@ def test_what_is_asked_wrongly_is_told_with_how_it_is_asked(
     assert "Traceback" not in called.err
 
 
+def test_why_is_answered_in_the_fleet_as_it_is_supposed(cards: FleetDirectory, llmgw: Call) -> None:
+    cards.catalog(LACKING)
+    why = ("plan", "-i", cards.path, "--why", "big")
+    assert llmgw(*why).status == 3
+    called = llmgw(*why, "--with-nodes", "2xh200x8")
+    assert called.status == 0
+    assert called.out.startswith("Supposed: 2 more nodes with 8 x h200-141g each: new-1 and new-2\n    built like")
+    assert "big/2" in called.out
+    told = llmgw(*why, "--with-nodes", "2xh200x8", "--node", "new-1", "--json")
+    assert told.err.startswith("Supposed: 2 more nodes")
+    assert json.loads(told.out)["service"] == "big"
+
+
 def test_it_ends_as_the_supposed_plan_would(cards: FleetDirectory, llmgw: Call) -> None:
     plan = ("plan", "-i", cards.path, "--detailed-exitcode")
     assert llmgw(*plan).status == 0

@@ -101,15 +101,16 @@ def _document(question: str, capsys: pytest.CaptureFixture[str]) -> dict[str, An
 def test_json_has_every_node_and_every_step_with_its_amounts(capsys: pytest.CaptureFixture[str]) -> None:
     document = _document("chat", capsys)
     assert document["format_version"] == 1
-    assert (document["service"], document["replica"], document["subject"]) == ("chat", None, "chat/1")
+    assert (document["service"], document["replica"], document["subject"]) == ("chat", None, "chat/0")
     assert len(document["nodes"]) == 14
     assert {one["fits"] for one in document["nodes"]} == {False}
     for one in document["nodes"]:
         assert all({"constraint", "message", "has", "needs", "unit"} <= set(check) for check in one["failing"])
-    label = next(one for one in document["relaxations"] if one["kind"] == "label")
-    assert label["cost"] == "setting"
-    assert label["steps"][0]["values"] == {"pool": "prod"}
-    assert label["nodes"] == ["gpu-11"]
+    first = document["relaxations"][0]
+    assert (first["kind"], first["cost"], first["nodes"]) == ("uncordon", "setting", ["gpu-03"])
+    assert first["steps"][0]["values"] == {"llmgw_cordoned": False}
+    fewer = document["relaxations"][1]["steps"][0]
+    assert (fewer["entry"], fewer["has"], fewer["needs"]) == ("profiles.chat-h200", 2, 8)
 
 
 def test_json_of_what_runs_has_its_score(capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +126,8 @@ def test_json_of_what_runs_has_its_score(capsys: pytest.CaptureFixture[str]) -> 
         ("chta", None, "the catalog has no service chta", "did you mean chat?"),
         ("chat/9", None, "chat has no replica 9", "it has chat/0, chat/1, chat/2"),
         ("chat/x", None, "--why asks for a service or one of its replicas, not for 'chat/x'", "such as chat/0"),
-        ("", None, "--why asks for a service or one of its replicas, not for ''", "such as chat/0"),
+        ("", None, "the catalog has no service ", "there are batch, chat"),
+        ("/1", None, "the catalog has no service ", "there are batch, chat"),
         ("chat", ["gpu-5"], "the inventory has no node gpu-5", "did you mean gpu-05"),
     ],
 )
@@ -151,7 +153,7 @@ def test_the_name_that_clients_use_is_understood(capsys: pytest.CaptureFixture[s
     wanted, seen = _running()
     served = replace(wanted, services=tuple(replace(one, served_name=f"{one.name}-served") for one in wanted.services))
     why(served, seen, "chat-served", None, Options(), as_json=False)
-    assert "replicas of chat have no place" in capsys.readouterr().out
+    assert "No replica of chat has a place" in capsys.readouterr().out
 
 
 def test_the_command_answers_from_stored_facts(directory: FleetDirectory, llmgw: Call) -> None:

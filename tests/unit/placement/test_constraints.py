@@ -21,6 +21,10 @@ def needing(memory_gb: float | None, **more: Any) -> Any:
     return profile(min_memory_bytes=bytes_needed, **more)
 
 
+def with_profile(fields: str) -> str:
+    return f"{HEAD}profiles: {{p: {{engine: vllm, model: small, {fields}}}}}\nservices: {{chat: {{profiles: p}}}}\n"
+
+
 def test_a_node_of_8_gb_is_refused_for_a_working_set_of_24_gb() -> None:
     found = placed(catalog(service(replicas=1, profiles=(needing(24),))), fleet(node("n1", memory_gb=8)))
     (refused,) = told(found, "n1")
@@ -54,9 +58,7 @@ def test_memory_is_compared_in_bytes_and_not_as_it_is_shown() -> None:
 
 
 def test_everything_that_fails_on_a_node_is_told_and_not_only_the_first() -> None:
-    wanted = profile(
-        engine="vllm", classes=(H100,), gpus=2, node_selector={"pool": "prod"}, min_memory_bytes=24 * GB, **{}
-    )
+    wanted = profile("p", "vllm", (H100,), 2, node_selector={"pool": "prod"}, min_memory_bytes=24 * GB)
     found = placed(catalog(service(replicas=1, profiles=(wanted,))), fleet(node("n1", gpus=1, memory_gb=8)))
     assert [one.constraint for one in told(found, "n1")] == ["labels", "engine", "class", "memory"]
 
@@ -98,8 +100,7 @@ def test_a_port_on_which_somebody_listens_is_not_given() -> None:
 
 
 def test_a_group_of_mixed_classes_is_refused_in_validation() -> None:
-    text = f"{HEAD}profiles: {{p: {{engine: vllm, model: small, devices: a100-80g+l40s-45g, gpus: 2}}}}\n"
-    (refused,) = mistakes(text)
+    (refused,) = mistakes(with_profile("devices: a100-80g+l40s-45g, gpus: 2"))
     assert "names 2 classes, and the devices of a replica are all of one" in refused.why
 
 
@@ -111,18 +112,5 @@ def test_a_group_of_mixed_classes_is_refused_in_placement_again() -> None:
 
 
 def test_more_ranks_than_devices_are_refused_in_validation() -> None:
-    fields = "engine: vllm, model: small, devices: h100-80g, gpus: 2, tensor_parallel: 4"
-    (refused,) = mistakes(f"{HEAD}profiles: {{p: {{{fields}}}}}\n")
+    (refused,) = mistakes(with_profile("devices: h100-80g, gpus: 2, tensor_parallel: 4"))
     assert refused.why == "tensor_parallel 4 x pipeline_parallel 1 is 4, but gpus 2 x nodes 1 is 2"
-
-
-def test_more_ranks_than_devices_are_refused_in_placement_again() -> None:
-    wanted = profile("p", "vllm", (H100,), 2, tensor_parallel=4)
-    found = placed(catalog(service(replicas=1, profiles=(wanted,))), fleet_of(Machine("n1", (H100,) * 8)))
-    assert where(found) == {}
-
-
-def test_two_mig_instances_for_one_replica_are_refused_in_placement_again() -> None:
-    wanted = profile("p", "vllm", (SLICE,), 2, tensor_parallel=2)
-    found = placed(catalog(service(replicas=1, profiles=(wanted,))), fleet_of(Machine("n1", (SLICE,) * 2)))
-    assert where(found) == {}

@@ -69,6 +69,10 @@ def test_one_device_of_unknown_size_may_be_large_enough() -> None:
     assert refused(profile(1), llama_70b(), node(H100_MIB, None)) is None
 
 
+def test_the_largest_device_of_a_class_counts() -> None:
+    assert refused(profile(1), llama_70b(), node(H100_MIB, 4 * H100_MIB)) is None
+
+
 def test_a_model_that_nobody_knows_refuses_nothing() -> None:
     asked = profile(1)
     assert refused(asked, KnownModel(), node(H100_MIB)) is None

@@ -74,7 +74,7 @@ def test_a_kept_replica_stays_and_a_better_place_is_told() -> None:
     wider = replace(world.fleet, nodes=(*world.fleet.nodes, node("n2")))
     why = asked(crowded, wider, "chat", 0)
     assert why.replicas[0].state is WhyState.KEPT
-    assert why.replicas[0].reason == "runs on n1 and stays: nothing makes it leave"
+    assert why.replicas[0].reason == "runs on n1 and stays"
     assert why.fresh is not None
     assert [one.node for one in why.fresh.members] == ["n2"]
     assert (on(why, "n2").compared or "").startswith("it scores ")
@@ -122,9 +122,9 @@ def test_what_is_held_back_says_so_and_no_relaxation_is_tried() -> None:
     known = contract.NodeFacts(generation=3)
     seen = fleet(node("n1"), replace(node("n2"), facts=known, devices=None))
     why = asked(catalog(service(replicas=1)), seen)
-    assert why.replicas[0].state is WhyState.HELD
-    assert "n2" in why.replicas[0].reason
-    assert why.relaxations == ()
+    assert [one.state for one in why.replicas] == [WhyState.HELD]
+    assert why.replicas[0].reason.startswith("it may run on n2, whose units cannot be seen")
+    assert not why.relaxations
 
 
 def test_a_node_asked_about_says_what_it_meets_too() -> None:
@@ -134,9 +134,8 @@ def test_a_node_asked_about_says_what_it_meets_too() -> None:
     why = asked(wanted, fleet(node("n1", gpus=4, memory_gb=64), node("n2", gpus=4)), "chat", 0, "n1")
     assert [one.node for one in why.nodes] == ["n1"]
     told = {check.constraint: (check.passes, check.has, check.needs) for check in on(why, "n1").checks or ()}
-    assert told["memory"] == (False, 64 * GB, 96 * GB)
-    assert told["devices"] == (True, 4, 2)
-    assert told["node-state"][0]
+    wanted_checks = {"memory": (False, 64 * GB, 96 * GB), "devices": (True, 4, 2), "node-state": (True, None, None)}
+    assert {name: told[name] for name in wanted_checks} == wanted_checks
     topology = next(check for check in on(why, "n1").checks or () if check.constraint == "topology")
     assert topology.message == "how its devices are joined is unknown: they are taken by index"
 

@@ -27,7 +27,7 @@ def cut(found: Fit) -> tuple[int, int, int, int] | None:
     return None if way is None else (way.tensor_parallel, way.pipeline_parallel, way.nodes, way.gpus)
 
 
-@pytest.mark.parametrize(("tokens", "tp"), [(None, 4), (8192, 2), (131072, 4), (16, 2)])
+@pytest.mark.parametrize(("tokens", "tp"), [(None, 4), (8192, 2), (20000, 4), (131072, 4), (16, 2)])
 def test_the_fewest_devices_that_hold_the_context_are_proposed(tokens: int | None, tp: int) -> None:
     found = of(llama_70b(), max_model_len=tokens)
     assert (cut(found), found.enough) == ((tp, 1, 1, tp), True)

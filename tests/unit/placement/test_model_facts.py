@@ -55,6 +55,13 @@ def test_weights_that_are_not_whole_tell_what_the_model_is_and_not_how_large() -
     assert (found.tensors.bytes, found.tensors.architecture) == (exactly(SIZE), ARCHITECTURE)
 
 
+def test_a_node_that_holds_all_of_it_counts_after_one_that_does_not() -> None:
+    part = cached(complete=False, tensor_bytes=None, size_bytes=77)
+    found = facts(holding("n1", part), holding("n2", replace(part, complete=True))).known(MODEL)
+    assert found.tensors is not None
+    assert found.tensors.bytes == exactly(77)
+
+
 def test_the_catalogs_size_counts_where_nothing_was_seen() -> None:
     found = facts(holding("n1")).known(replace(MODEL, size_bytes=5))
     assert (found.tensors and found.tensors.bytes, found.source) == (exactly(5), "the size that the catalog gives")

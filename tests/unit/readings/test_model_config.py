@@ -96,6 +96,11 @@ def test_a_window_that_is_switched_off_is_none() -> None:
     assert counts(read(on)) == {"full": 3, "sliding": 1}
 
 
+def test_longcat_has_latent_rows_twice_in_each_layer() -> None:
+    found = read({"model_type": "longcat_flash", "num_layers": 28, "kv_lora_rank": 512, "qk_rope_head_dim": 64})
+    assert counts(found) == {"mla": 56}
+
+
 def test_layers_that_share_the_keys_of_earlier_ones_keep_nothing() -> None:
     shared = {**PLAIN, "layer_types": ["full_attention"] * 4, "num_kv_shared_layers": 1}
     assert counts(read(shared)) == {"full": 3}

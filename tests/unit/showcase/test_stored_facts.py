@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node as discovery
 from llmgw.apply.inputs import Inputs, find_paths, read_inputs
 from llmgw.fleet.document import fleet_document
 from llmgw.fleet.facts import parse_facts
 from llmgw.nodekit import contract
-from tests.support import golden
+from tests.support import fake_pynvml_machine, golden, machines, topo_texts
+from tests.support.fake_host import FakeHost
 from tests.support.scenario_facts import as_json
 from tests.support.showcase.files import FOLDER, facts_files
 from tests.support.showcase.invented import HOUR, NOW
@@ -93,3 +96,26 @@ def _processes(facts: contract.NodeFacts) -> list[tuple[str | None, contract.Dev
         for instance in gpu.mig_instances
         for one in instance.processes or ()
     ]
+
+
+@pytest.mark.parametrize(
+    ("described", "node", "index"),
+    [(machines.HGX_H100, "h100-a4", 7), (machines.L40S, "l40s-3", 3), (machines.A100_MIG, "a100-mig-2", 0)],
+    ids=["hgx", "pcie", "mig"],
+)
+def test_cards_tell_what_discovery_tells_of_such_cards(
+    inputs: Inputs, described: machines.Described, node: str, index: int
+) -> None:
+    commands = dict(fake_pynvml_machine.commands(described.machine))
+    commands["nvidia-smi topo -m"] = topo_texts.printed(described.box) if described.box else ""
+    host = FakeHost({"/proc/driver/nvidia/version": "", "/dev/nvidiactl": ""}, commands=commands)
+    found = (discovery.collect(host, discovery.Options()).gpus or ())[0]
+    facts = next(one for one in inputs.fleet.nodes if one.name == node).facts
+    stored = (facts.gpus or ())[index] if facts else found
+    assert _told(found) - _told(stored) - {"nic_paths"} == set()
+    for instance in found.mig_instances:
+        assert _told(instance) == _told(stored.mig_instances[0])
+
+
+def _told(part: contract.Gpu | contract.MigInstance) -> set[str]:
+    return {one.name for one in fields(part) if getattr(part, one.name) is not None}

@@ -138,7 +138,9 @@ def test_a_place_that_opens_elsewhere_does_not_stand_for_one_on_new_nodes() -> N
         if new == len(snapshot.nodes):
             lacking = ("never",) if new else ("fits", "never")
         there = {one.name for one in wanted.services}
-        return Placement((), tuple(Unplaced(ReplicaId(f"{one}/0"), one, ()) for one in lacking if one in there))
+        return Placement(
+            (), tuple(Unplaced(ReplicaId(f"{one}/0"), ServiceName(one), ()) for one in lacking if one in there)
+        )
 
     found = smallest(catalog(cards("fits", 1), cards("never", 1)), many(2), kind_spec("h200x8"), judge)
     assert (found.nodes, [one.replica for one in found.never]) == (2, ["never/0"])
@@ -151,7 +153,7 @@ def test_the_answer_is_enough_and_one_node_less_is_not(case: Case) -> None:
     found = smallest(case.first, case.fleet, kind_spec(kind), placed)
     never = {need.service: need.never for need in found.needs}
 
-    def lacking(count: int) -> Counter[str]:
+    def lacking(count: int) -> Counter[ServiceName]:
         snapshot = with_nodes(case.first, case.fleet, nodes_spec(f"{count}x{kind}"))[0] if count else case.fleet
         return Counter(one.service for one in placed(case.first, snapshot).unplaced if one.held is None)
 
