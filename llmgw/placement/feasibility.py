@@ -17,12 +17,14 @@ from llmgw.model.ids import DeviceClass, NodeName
 from llmgw.model.node import NodeState
 from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
+from llmgw.placement.amounts import told_apart
 from llmgw.placement.capability import capability_fits, capable_classes, driver_fits
 from llmgw.placement.device_memory import Appetite, class_shortage, device_memory_fits
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.tally import Tally
 
-GB = 10**9
+MIG_MARK = "-mig-"
+"""What names of classes of MIG instances hold (D4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,24 @@ def engine_supported(ask: Ask, ledger: Ledger) -> Rejection | None:
     return None if reason is None else _no(ask, ledger, "engine-support", reason)
 
 
+def shape_adds_up(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """Ranks and devices are equally many, and a replica on MIG has one instance (C5, P6); validation refuses it too."""
+    profile = ask.profile
+    ranks, devices = profile.tensor_parallel * profile.pipeline_parallel, profile.gpus * profile.nodes
+    if ranks not in (1, devices) and not profile.on_cpu:
+        message = (
+            f"tensor_parallel {profile.tensor_parallel} x pipeline_parallel {profile.pipeline_parallel} is {ranks}, "
+            f"gpus {profile.gpus} x nodes {profile.nodes} is {devices}"
+        )
+        return _short(ask, ledger, "shape", message, (devices, ranks, "devices"))
+    slices = [name for name in profile.devices if MIG_MARK in name]
+    if slices and devices > 1:
+        return _short(
+            ask, ledger, "shape", f"{slices[0]} is a MIG class: a replica has one instance", (1, devices, "devices")
+        )
+    return None
+
+
 def node_usable(ask: Ask, ledger: Ledger) -> Rejection | None:
     """The node answers and nobody keeps replicas away from it."""
     node = ledger.node
@@ -198,7 +218,8 @@ def memory_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
     needs, has = ask.profile.min_memory_bytes, ledger.unpromised_memory()
     if needs is None or has is None or has >= needs:
         return None
-    message = f"has {has / GB:.0f} GB of memory left, needs {needs / GB:.0f}"
+    left, wanted = told_apart(has, needs)
+    message = f"has {left} GB of memory left, needs {wanted}"
     return _short(ask, ledger, "memory", message, (has, needs, "bytes"))
 
 
@@ -213,7 +234,8 @@ def disk_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
     if room is None or room.free_bytes >= needs:
         return None
     has = max(0, room.free_bytes)
-    message = f"has {has / GB:.0f} GB of disk left on {room.mount_point}, needs {needs / GB:.0f}"
+    left, wanted = told_apart(has, needs)
+    message = f"has {left} GB of disk left on {room.mount_point}, needs {wanted}"
     return _short(ask, ledger, "disk", message, (has, needs, "bytes"))
 
 
@@ -239,6 +261,7 @@ def port_free(ask: Ask, ledger: Ledger) -> Rejection | None:
 
 STATIC: tuple[Constraint, ...] = (
     engine_supported,
+    shape_adds_up,
     node_usable,
     labels_match,
     engine_installed,

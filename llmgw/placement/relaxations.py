@@ -75,7 +75,7 @@ def relaxations(
 
 
 def _cheapest_first(one: Relaxation) -> tuple[int, int, int]:
-    return _COSTS.index(one.cost), len(one.steps), _place_of(one.kind)
+    return _COSTS.index(one.cost), one.kind.count("+"), _place_of(one.kind)
 
 
 def _first(most: int, relaxations: Iterable[Relaxation | None]) -> Iterable[Relaxation]:

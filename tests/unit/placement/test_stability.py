@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from llmgw.model.node import FleetSnapshot, NodeState
-from llmgw.model.plan import ActionKind
-from llmgw.model.replica import Catalog
+from llmgw.model.plan import ActionKind, Publish
+from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.nodekit import contract
-from tests.support.fleets import GB, catalog
+from tests.support.fleets import GB, catalog, model
 from tests.support.joined_machines import SLICE, Machine
 from tests.support.placement_fleets import (
     GB200,
@@ -162,7 +162,7 @@ def test_what_only_admits_moves_nothing_and_restarts_nothing(change: Change, sit
     assert len(before) == 7
     decision = site.plan(CATALOG, change(site))
     assert changed(decision) == []
-    assert decision.plan.waves == ()
+    assert {type(step) for wave in decision.plan.waves for step in wave.steps} <= {Publish}
     assert {(unit.node, unit.name): unit.process_digest for unit in decision.units} == before
 
 
@@ -174,20 +174,37 @@ def test_a_node_that_cannot_be_asked_moves_nothing(state: NodeState, site: Site)
     assert changed(site.plan(CATALOG, away)) == []
 
 
-def test_what_only_admits_does_keep_new_replicas_away(site: Site) -> None:
-    grown = replace(CATALOG, services=tuple(replace(one, replicas=one.replicas + 1) for one in CATALOG.services))
-    names = [
-        "the fabric manager restarts and every card drops out",
-        "the memory is less",
-        "a label that is selected changes",
-        "strangers hold memory",
-        "the nodes are cordoned",
-    ]
-    for name in names:
-        assert "pair/2" in {one.replica for one in site.plan(grown, ADMISSION_ONLY[name](site)).plan.unplaced}
+def new(*, device_class: str = H100, nodes: int = 1) -> ServiceSpec:
+    wanted = cards_for(1, device_class, nodes=nodes, model=model("other"), **PICKY)
+    return of("new", wanted)
 
 
-SICK = contract.Finding("xid-fatal", "block", "Xid 79: it has fallen off the bus")
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("the fabric manager restarts and every card drops out", new(device_class=GB200)),
+        ("every port is down", new(nodes=2)),
+        ("nobody declares the fabric any more", new(nodes=2)),
+        ("the disk is full", new()),
+        ("the memory is less", new()),
+        ("a label that is selected changes", new()),
+        ("strangers hold memory", new()),
+        ("bad rows wait for a reset", new()),
+        ("the cards are not known", new()),
+        ("the engine does not run", new()),
+        ("the driver offers an older CUDA", new()),
+        ("somebody listens on every port", new()),
+        ("the nodes are cordoned", new()),
+    ],
+)
+def test_what_only_admits_does_keep_new_replicas_away(name: str, wanted: ServiceSpec, site: Site) -> None:
+    grown = replace(CATALOG, services=(*CATALOG.services, wanted))
+    assert site.plan(grown).plan.unplaced == ()
+    decision = site.plan(grown, ADMISSION_ONLY[name](site))
+    assert [one.replica for one in decision.plan.unplaced] == ["new/0"]
+    assert changed(decision) == []
+
+
 EVICTING: dict[str, tuple[Change, str]] = {
     "a card is out of order": (look(on_every_card("xid-fatal"), "m1"), "device 0/mig0 of m1: so"),
     "a card is gone": (look(lambda facts: replace(facts, gpus=()), "m1"), "device MIG-m1-0-0 is gone from m1"),
@@ -197,15 +214,14 @@ EVICTING: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize(("change", "reason"), EVICTING.values(), ids=EVICTING.keys())
-def test_what_evicts_moves_what_is_concerned_and_nothing_else(change: Change, reason: str, site: Site) -> None:
-    spare = Site(Machine("m1", (SLICE,)), Machine("m2", (SLICE,)), Machine("m3", (SLICE,)))
-    wanted = catalog(of("slice", cards_for(1, SLICE), 3))
-    spare.apply(wanted)
-    on_m1 = [replica for replica, nodes in where(spare.plan(wanted).placement).items() if nodes == ("m1",)]
-    decision = spare.plan(wanted, change(spare))
-    assert changed(decision) == [("move", replica) for replica in on_m1]
-    assert all(done(decision, replica).reasons[0] == reason for replica in on_m1)
-    assert site.fleet.node("m1") is not None
+def test_what_evicts_moves_what_is_concerned_and_nothing_else(change: Change, reason: str) -> None:
+    three = Site(*(Machine(name, (SLICE,)) for name in ("m1", "m2", "m3")))
+    wanted = catalog(of("slice", cards_for(1, SLICE), 2))
+    three.apply(wanted)
+    assert where(three.plan(wanted).placement) == {"slice/0": ("m1",), "slice/1": ("m2",)}
+    decision = three.plan(wanted, change(three))
+    assert changed(decision) == [("move", "slice/0")]
+    assert done(decision, "slice/0").reasons[0] == reason
 
 
 def with_profile(name: str, **changes: Any) -> Catalog:

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Amounts for people: two numbers that differ are shown so that they do (C2: GB are 10^9 bytes, compared in bytes)."""
+
+from __future__ import annotations
+
+_GB = 10**9
+_DIGITS = (0, 1, 2, 3)
+
+
+def told_apart(has: float, needs: float, unit: float = _GB) -> tuple[str, str]:
+    """Both in units of `unit`, with as few decimals as show that one is less than the other."""
+    written = ((f"{has / unit:.{digits}f}", f"{needs / unit:.{digits}f}") for digits in _DIGITS)
+    different = next((pair for pair in written if pair[0] != pair[1]), None)
+    return different or (f"{has / unit:.9f}", f"{needs / unit:.9f}")
