@@ -55,7 +55,7 @@ class _Lazy(TyperGroup):
         return command
 
 
-_COLLECT_AFTER = (200_000, 50, 1000)
+COLLECT_AFTER = (200_000, 50, 1000)
 """What is read of a thousand hosts stays until the end: looking through it again and again for garbage would take as
 long as reading it.
 """
@@ -94,7 +94,7 @@ def _root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command. Ends the process with one of the statuses in `exits`."""
-    gc.set_threshold(*_COLLECT_AFTER)
+    gc.set_threshold(*COLLECT_AFTER)
     sys.exit(run(arguments))
 
 

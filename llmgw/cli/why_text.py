@@ -116,10 +116,9 @@ def _relaxations(why: Why, width: int) -> Iterator[str]:
     if not why.relaxations:
         on = "" if why.asked_nodes is None else f" on {some(why.asked_nodes, _NODES_NAMED)}"
         nothing = f"Nothing that llmgw can try would give {why.subject} a place{on}"
-        hint = (
-            "" if why.replica is None else f"; see `llmgw plan --why {why.service}`, for other replicas may come first"
-        )
-        yield from wrapped(f"{nothing}: more has to change than one or two things{hint}.", width)
+        hint = "" if why.replica is None else f"; others may come first, see `llmgw plan --why {why.service}`"
+        hardware = "`llmgw plan --smallest` tells what hardware would"
+        yield from wrapped(f"{nothing}: more has to change than one or two things{hint}. {hardware}.", width)
         return
     yield f"Any one of these would give {why.subject} a place, the cheapest first."
     cost = None

@@ -26,7 +26,7 @@ class Member:
     domain: str | None = None
     """The NVLink domain that joins it with the other members (P5); None: they are joined otherwise, or it is alone."""
     fabric: str | None = None
-    """The fabric that joins it with the other members where no domain does (P5)."""
+    """The fabric whose ports `hcas` are; it joins the members where no domain does (P5)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,10 +158,10 @@ class Board:
         """How many devices are free in the whole fleet."""
         return sum(free for nodes in self._open.values() for free in nodes.values())
 
-    def domain_whole(self, name: NodeName) -> bool:
-        """Whether a node is in an NVLink domain of which no ready member runs anything (P10)."""
+    def domain_whole(self, name: NodeName) -> bool | None:
+        """Whether no ready member of a node's NVLink domain runs anything (P10); None: it is no such member."""
         neighbours = self._neighbours.get(name)
-        return neighbours is not None and all(ledger.is_whole() for ledger in neighbours)
+        return None if neighbours is None else all(ledger.is_whole() for ledger in neighbours)
 
     def neighbours(self, name: NodeName) -> tuple[Ledger, ...]:
         """The ready members of a node's NVLink domain; empty when it is in none."""

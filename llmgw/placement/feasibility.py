@@ -219,7 +219,8 @@ def memory_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
     if needs is None or has is None or has >= needs:
         return None
     left, wanted = told_apart(has, needs)
-    message = f"has {left} GB of memory left, needs {wanted}"
+    promised = " left" if ledger.memory_is_promised() else ""
+    message = f"has {left} GB of memory{promised}, needs {wanted}"
     return _short(ask, ledger, "memory", message, (has, needs, "bytes"))
 
 
@@ -235,7 +236,7 @@ def disk_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
         return None
     has = max(0, room.free_bytes)
     left, wanted = told_apart(has, needs)
-    message = f"has {left} GB of disk left on {room.mount_point}, needs {wanted}"
+    message = f"has {left} GB of free disk on {room.mount_point}, needs {wanted}"
     return _short(ask, ledger, "disk", message, (has, needs, "bytes"))
 
 

@@ -67,6 +67,11 @@ class Ledger:
         """Bytes of host memory that no replica was promised; None when the node reports none (P2)."""
         return self._memory_bytes
 
+    def memory_is_promised(self) -> bool:
+        """Whether replicas were promised some of its host memory."""
+        memory = self.node.facts.memory if self.node.facts else None
+        return memory is not None and memory.total_bytes != self._memory_bytes
+
     def room(self, model: str) -> Room | None:
         """The most disk space on one filesystem that weights of this model may fill; None when it is unknown (D11)."""
         return self._disks.room(self.node, model)

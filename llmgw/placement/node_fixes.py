@@ -113,7 +113,7 @@ def free_card(asked: Asked) -> Iterator[Edit]:
             how=_first(cards[0]).remedy,
         )
         uuids = frozenset(device.uuid for device in cards)
-        yield Edit(step, Cost.NODE_WORK, harshness=lacking, group=told, on_node=_mends(uuids))
+        yield Edit(step, Cost.NODE_WORK, harshness=lacking, group=",".join(sorted(uuids)), on_node=_mends(uuids))
 
 
 def free_disk(asked: Asked) -> Iterator[Edit]:

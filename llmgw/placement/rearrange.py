@@ -23,6 +23,7 @@ from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.placement.board import Board
 from llmgw.placement.feasibility import Ask, has_free, usable_classes
 from llmgw.placement.ledger import Ledger
+from llmgw.placement.score import total
 from llmgw.placement.tally import domain_of
 
 TRIES = 12
@@ -77,13 +78,18 @@ def preempting(board: Board, service: ServiceSpec, replica: ReplicaId) -> Rearra
     search = _Search(
         board, service, replica, lambda one: one.service.priority < service.priority and not one.partial, drop=True
     )
-    return min(search.found(), key=lambda one: (one.cost, one.assignment.leader.node), default=None)
+    return min(search.found(), key=_cheapest, default=None)
 
 
 def moving(board: Board, service: ServiceSpec, replica: ReplicaId) -> Rearrangement | None:
     """The fewest moves of what runs that would make room; None: no tried set of moves does."""
     search = _Search(board, service, replica, lambda one: not one.partial, depth=1)
-    return min(search.found(), key=lambda one: (one.cost, one.assignment.leader.node), default=None)
+    return min(search.found(), key=_cheapest, default=None)
+
+
+def _cheapest(one: Rearrangement) -> tuple[tuple[int, int, int, int], float, str]:
+    """What costs others least, and of equal ones the better place."""
+    return one.cost, -total(one.assignment.score), one.assignment.leader.node
 
 
 class _Search:

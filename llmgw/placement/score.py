@@ -19,7 +19,7 @@ WEIGHTS = {
     "joined": 5.0,
     "apart": 4.0,
     "node-whole": 3.5,
-    "second-node": 2.0,
+    "second-node": 3.0,
     "domain-whole": 2.0,
     "packed": 2.0,
     "idle": 1.0,
@@ -35,6 +35,8 @@ outweigh node-whole), and further ones fill the nodes that are broken already.
 """
 
 _CLASSES_TOLD_APART = 8
+_SPARED = {True: 0.0, False: 0.5, None: 1.0}
+"""A replica of one node spares NVLink domains: whole ones most, and before all others come cards that can join none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,10 @@ class Spot:
     choice: Choice | None = None
 
 
-def score(ask: Ask, ledger: Ledger, spot: Spot, *, domain_whole: bool = False) -> tuple[ScoreTerm, ...]:
-    """The terms for one node on which the ask fits. `domain_whole`: nothing runs on any node of its NVLink domain."""
+def score(ask: Ask, ledger: Ledger, spot: Spot, *, domain_whole: bool | None = None) -> tuple[ScoreTerm, ...]:
+    """The terms for one node on which the ask fits. `domain_whole`: whether nothing runs on any node of its NVLink
+    domain; None where it is no ready member of one.
+    """
     choice = spot.choice
     name = ledger.node.name
     alone = len(ask.tally.nodes) == 1 and name in ask.tally.nodes
@@ -59,7 +63,7 @@ def score(ask: Ask, ledger: Ledger, spot: Spot, *, domain_whole: bool = False) -
         "apart": 1.0 / (1 + ledger.replicas.get(ask.service.name, 0)),
         "node-whole": float(not breaks),
         "second-node": float(not alone),
-        "domain-whole": float(choice is None or not (domain_whole and one_node)),
+        "domain-whole": 1.0 if choice is None or not one_node else _SPARED[domain_whole],
         "packed": 1.0 if choice is None else 1.0 / (1 + choice.beside),
         "idle": 1.0 / (1 + ledger.total),
     }

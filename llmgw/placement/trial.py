@@ -74,9 +74,14 @@ class Trials:
             again = _first_place(board, one.service, one.replica)
             if again is not None:
                 board.take(again)
+        hopeless: set[ServiceName] = set()
         for waiting in queue:
-            found = _first_place(board, services[waiting.service], waiting.replica)
-            if found is not None:
+            found = (
+                None if waiting.service in hopeless else _first_place(board, services[waiting.service], waiting.replica)
+            )
+            if found is None:
+                hopeless.add(waiting.service)
+            else:
                 board.take(found)
         if _first_place(board, services[self._service.name], self._replica) is None:
             return False

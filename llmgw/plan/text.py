@@ -32,6 +32,8 @@ _WORDS = {
 }
 _NAMES_SHOWN = 8
 _REASONS_SHOWN = 16
+_NODES_TOLD = 16
+"""Up to so many nodes all that keeps them away is told; of more, what the nearest lack."""
 
 
 def plan_lines(plan: Plan, *, every_action: bool = False) -> list[str]:
@@ -73,12 +75,29 @@ def summary_line(plan: Plan) -> str:
 def _devices(action: Action) -> str:
     """The devices by name; of several members how many each has, and what joins them."""
     if len(action.members) <= 1:
-        return f" on {', '.join(action.devices)}" if action.devices else ""
+        return f" on {', '.join(device_ranges(action.devices))}" if action.devices else ""
     first = action.members[0]
     classes = sorted({name.rpartition(" (")[2].rstrip(")") for name in action.devices if name.endswith(")")})
     joined = f"NVLink domain {first.domain}" if first.domain is not None else f"fabric {first.fabric}"
     known = f" joined by {joined}" if first.domain is not None or first.fabric is not None else ""
     return f" with {len(first.devices)} x {' or '.join(classes) or 'device'} each{known}"
+
+
+def device_ranges(names: Sequence[str]) -> list[str]:
+    """Names of devices with runs of cards of one class told as one: `0-7 (h100-80g)`."""
+    runs: list[tuple[int | None, int | None, str]] = []
+    for name in names:
+        number, _, rest = name.partition(" ")
+        index = int(number) if number.isascii() and number.isdigit() else None
+        before = runs[-1] if runs else None
+        if index is not None and before and before[1] == index - 1 and before[2] == rest:
+            runs[-1] = (before[0], index, rest)
+        else:
+            runs.append((index, index, rest) if index is not None else (None, None, name))
+    return [
+        rest if first is None else f"{first} {rest}" if first == last else f"{first}-{last} {rest}"
+        for first, last, rest in runs
+    ]
 
 
 def _least(plan: Plan, kind: ActionKind) -> str:
@@ -120,15 +139,31 @@ def _why_not(those: Sequence[Unplaced]) -> Iterator[str]:
             took.setdefault(one.gave_way_to, []).append(one.replica)
     for taker, replicas in took.items():
         yield f"    {_some(replicas)} gave way to {taker}"
-    found = _grouped(rejection for one in those for rejection in one.rejections)
-    if not found:
+    rejections = [rejection for one in those for rejection in one.rejections]
+    if not rejections:
         yield "    the inventory's group `fleet` has no nodes"
+    near = _nearest(rejections)
+    found = _grouped(one for one in rejections if one.node in near)
     most = sorted(found, key=lambda message: -len(found[message]))[:_REASONS_SHOWN]
     for message in [message for message in found if message in most]:
         yield f"    {_some(list(found[message]))}: {message}"
-    rest = {node for nodes in found.values() for node in nodes} - {node for message in most for node in found[message]}
+    told = {node for message in most for node in found[message]}
+    rest = {one.node for one in rejections} - told
     if rest:
-        yield f"    {_count(rest, 'more node')} for other reasons: `llmgw plan --why {those[0].replica}` tells them all"
+        other = "other reasons" if len(near) == len(told | rest) else "more reasons"
+        yield f"    {_count(rest, 'more node')} for {other}: `llmgw plan --why {those[0].replica}` tells them all"
+
+
+def _nearest(rejections: Iterable[Rejection]) -> set[str]:
+    """The nodes that fail the fewest constraints, if there are many; they are what somebody could do something about."""
+    failing: dict[tuple[str, str], set[str]] = {}
+    for one in rejections:
+        failing.setdefault((one.node, one.profile), set()).add(one.constraint)
+    nodes = {node for node, _ in failing}
+    if len(nodes) <= _NODES_TOLD:
+        return nodes
+    least = min(len(constraints) for constraints in failing.values())
+    return {node for (node, _), constraints in failing.items() if len(constraints) == least}
 
 
 def advice_lines(advice: Iterable[Advice]) -> Iterator[str]:

@@ -7,6 +7,7 @@ python -m tests.bench.plan_case FOLDER [--lose NODE] [--why SERVICE] [--keep FOL
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import sys
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmgw.apply.inputs import Inputs, inputs_of
 from llmgw.catalog.load import load_catalog
+from llmgw.cli.main import COLLECT_AFTER
 from llmgw.decide import Decision, Options, decide
 from llmgw.fleet.hosts import Host
 from llmgw.model.plan import ActionKind
@@ -139,6 +141,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
+    gc.set_threshold(*COLLECT_AFTER)
     watch = Watch()
     inputs = read(options.folder, watch, (options.lose,) if options.lose else ())
     with watch.on("decide"), profiled() if options.profile else nullcontext():

@@ -77,6 +77,8 @@ class _Model:
         self._model.maximize(sum(worth[one] * placed[one] for one in priorities) + kept)
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
+        # Some of these models make the presolve of ortools 9.15 end the whole process; without it they are as quick.
+        solver.parameters.cp_model_presolve = False
         solver.parameters.random_seed = 1
         solver.parameters.max_deterministic_time = _LIMIT
         status = solver.solve(self._model)

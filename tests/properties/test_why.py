@@ -20,7 +20,9 @@ from llmgw.placement import explain, relaxations
 from llmgw.placement.assign import place
 from llmgw.placement.checks import checks
 from llmgw.placement.trial import Trials
+from tests.properties import placement_cases as placement
 from tests.properties.cases import Case, cases
+from tests.properties.placement_cases import placement_cases
 from tests.support.operator import done
 from tests.support.world import World
 
@@ -32,21 +34,30 @@ def _answers(case: Case) -> Iterator[tuple[Catalog, FleetSnapshot, Why]]:
     world = World(case.fleet)
     world.apply(case.first)
     for catalog, fleet in ((case.first, case.fleet), (case.second, world.fleet)):
-        outcome = place(catalog, fleet)
-        waiting = [one.replica.split("/") for one in outcome.placement.unplaced]
-        asked: list[tuple[str, int | None]] = [(one.name, None) for one in catalog.services]
-        asked += [(service, int(number)) for service, number in waiting]
-        for service, number in asked:
-            yield catalog, fleet, explain.explain(catalog, outcome, service, number)
+        yield from ((catalog, fleet, why) for why in _all_about(catalog, fleet))
+
+
+def _all_about(catalog: Catalog, fleet: FleetSnapshot) -> Iterator[Why]:
+    """Every service, and every replica without a place."""
+    outcome = place(catalog, fleet)
+    waiting = [one.replica.split("/") for one in outcome.placement.unplaced]
+    asked: list[tuple[str, int | None]] = [(one.name, None) for one in catalog.services]
+    asked += [(service, int(number)) for service, number in waiting]
+    for service, number in asked:
+        yield explain.explain(catalog, outcome, service, number)
 
 
 def every_relaxation_places_the_replica(case: Case) -> None:
     for catalog, fleet, why in _answers(case):
-        for one in why.relaxations:
-            if one.kind == _NOT_OF_CATALOG_OR_FACTS:
-                continue
-            for node in one.nodes[:1] if one.together else one.nodes:
-                assert why.subject in place(*done(one, node, catalog, fleet)).board.assigned, (why.subject, one)
+        _relaxations_work(catalog, fleet, why)
+
+
+def _relaxations_work(catalog: Catalog, fleet: FleetSnapshot, why: Why) -> None:
+    for one in why.relaxations:
+        if one.kind == _NOT_OF_CATALOG_OR_FACTS:
+            continue
+        for node in one.nodes[:1] if one.together else one.nodes:
+            assert why.subject in place(*done(one, node, catalog, fleet)).board.assigned, (why.subject, one)
 
 
 def what_has_no_place_has_a_reason_on_every_node(case: Case) -> None:
@@ -109,6 +120,13 @@ def test_every_answer(holds: Callable[[Case], None], case: Case) -> None:
     holds(case)
 
 
+@given(case=placement_cases())
+@settings(max_examples=40)
+def test_every_relaxation_places_the_replica_on_joined_machines_too(case: placement.Case) -> None:
+    for why in _all_about(case.catalog, case.fleet):
+        _relaxations_work(case.catalog, case.fleet, why)
+
+
 def _believe_every_edit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Trials, "fits", lambda *_arguments: True)
 
@@ -139,7 +157,7 @@ def _forget_to_take_it_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def _dearest_first(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(relaxations._Group, "rank", property(lambda group: (-group.cost,)))
+    patch.setattr(relaxations, "_cheapest_first", lambda one: (-list(Cost).index(one.cost),))
 
 
 DEFECTS: dict[Callable[[Case], None], Callable[[pytest.MonkeyPatch], None]] = dict(

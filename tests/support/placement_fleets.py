@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fleets on which catalogs were applied, and what a later look at them shows: for tests of what moves and what stays."""
+"""Fleets on which catalogs were applied, and what a later look at them shows: what moves, and what stays."""
 
 from __future__ import annotations
 

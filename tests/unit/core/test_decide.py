@@ -176,7 +176,7 @@ def test_a_blocked_device_gives_its_replica_away_and_takes_nothing() -> None:
 @pytest.mark.parametrize(
     ("one", "wanted", "constraint", "says"),
     [
-        (node("n1", memory_gb=8), profile(min_memory_bytes=24 * 10**9), "memory", "has 8 GB of memory left, needs 24"),
+        (node("n1", memory_gb=8), profile(min_memory_bytes=24 * 10**9), "memory", "has 8 GB of memory, needs 24"),
         (node("n1"), profile(classes=("h200-141g",), gpus=1), "class", "needs h200-141g, has no device"),
         (node("n1", gpus=1), profile(classes=("h200-141g",), gpus=2), "devices", "has 1 free of 1 h200-141g, needs 2"),
         (node("n1"), profile(node_selector={"rack": "r1"}), "labels", "needs label rack=r1, has no such label"),
@@ -188,7 +188,7 @@ def test_a_blocked_device_gives_its_replica_away_and_takes_nothing() -> None:
             node("n1", filesystems=(contract.Filesystem("/", free_bytes=5 * 10**9),)),
             profile(min_free_disk_bytes=9 * 10**9),
             "disk",
-            "has 5 GB of disk left on /, needs 9",
+            "has 5 GB of free disk on /, needs 9",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: BSD-2-Clause
+# SPDX-License-Identifier: Apache-2.0
 """Interfaces and their addresses, as `ip -j address` prints them; what does not answer is unknown."""
 
 from __future__ import annotations

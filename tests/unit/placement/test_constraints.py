@@ -11,7 +11,7 @@ import pytest
 from llmgw.model.replica import FleetSpec
 from llmgw.nodekit import contract
 from tests.support.fleets import GB, catalog, fleet, node, profile, service
-from tests.support.joined_machines import SLICE, Machine, fleet_of
+from tests.support.joined_machines import Machine, fleet_of
 from tests.support.placement_fleets import A100, H100, L40S, cards_for, of, placed, sentences, told, where
 from tests.unit.catalog.catalogs import HEAD, mistakes
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from llmgw.model.fabric import Verdict
+from llmgw.model.ids import DeviceClass
 from llmgw.model.node import NodeState
 from llmgw.model.placement import Assignment
 from llmgw.nodekit import contract
@@ -179,7 +180,7 @@ def test_ports_that_are_unknown_join_nobody() -> None:
 
 def test_members_have_equally_many_devices_of_one_class() -> None:
     machines = [*nodes("n1", device_class="h200-141g"), *nodes("n2", "n4"), *nodes("n3", cards=3)]
-    both = replace(WIDE.profiles[0], devices=("h200-141g", H100))
+    both = replace(WIDE.profiles[0], devices=(DeviceClass("h200-141g"), DeviceClass(H100)))
     found = the(placed(catalog(replace(WIDE, profiles=(both,))), fleet_of(*machines)).assignments)
     assert nodes_of(found) == ("n2", "n4")
     assert [len(cards) for cards in cards_of(found)] == [4, 4]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs and still fits stays: the line between what keeps new replicas away and what moves those that run (P1b, P8).
+"""What runs and still fits stays: what only keeps new replicas away, and what moves those that run (P1b, P8).
 
 One fleet runs a replica of every kind. Whatever happens to what only admits, the next plan is empty: nothing moves, and
 nothing restarts either.
@@ -20,6 +20,7 @@ from llmgw.nodekit import contract
 from tests.support.fleets import GB, catalog, model
 from tests.support.joined_machines import SLICE, Machine
 from tests.support.placement_fleets import (
+    EIGHT,
     GB200,
     H100,
     RACK_A,
@@ -37,7 +38,11 @@ from tests.support.placement_fleets import (
 DISK = (contract.Filesystem("/", free_bytes=500 * GB),)
 WEIGHTS = (contract.Weights(model="smol", path="/srv/models/smol.gguf", layout="gguf", complete=True, mount_point="/"),)
 LABELS = {"pool": "prod", "rack": "a"}
-PICKY = {"node_selector": {"pool": "prod"}, "min_memory_bytes": 24 * GB, "min_free_disk_bytes": 100 * GB}
+PICKY: dict[str, Any] = {
+    "node_selector": {"pool": "prod"},
+    "min_memory_bytes": 24 * GB,
+    "min_free_disk_bytes": 100 * GB,
+}
 CATALOG = catalog(
     of("rack", cards_for(4, GB200, nodes=2, **PICKY)),
     of("wide", cards_for(4, nodes=2, **PICKY)),
@@ -50,9 +55,11 @@ Change = Callable[[Site], FleetSnapshot]
 @pytest.fixture(scope="module")
 def site() -> Site:
     """Everything of the catalog runs on as many nodes as it needs; others are free."""
+    tray = Machine("", (GB200,) * 4, fabric="ib-a", domain=RACK_A, memory_gb=256, labels=LABELS)
+    box = Machine("", (H100,) * 8, SOCKETS, (EIGHT,), "ib-a", memory_gb=256, labels=LABELS)
     machines = [
-        *(Machine(f"t{at}", (GB200,) * 4, fabric="ib-a", domain=RACK_A, labels=LABELS) for at in (1, 2, 3)),
-        *(Machine(f"n{at}", (H100,) * 8, SOCKETS, (tuple(range(8)),), "ib-a", labels=LABELS) for at in (1, 2, 3)),
+        *(replace(tray, name=name) for name in ("t1", "t2", "t3")),
+        *(replace(box, name=name) for name in ("n1", "n2", "n3")),
         Machine("m1", (SLICE,), labels=LABELS),
     ]
     made = Site(*machines)
@@ -100,7 +107,8 @@ def filesystem(**changes: Any) -> Look:
 
 def on_every_card(code: str, severity: str = "block") -> Look:
     def edit(facts: contract.NodeFacts) -> contract.NodeFacts:
-        subjects = [one.uuid for gpu in facts.gpus or () for one in (gpu, *gpu.mig_instances)]
+        cards = facts.gpus or ()
+        subjects = [gpu.uuid for gpu in cards] + [one.uuid for gpu in cards for one in gpu.mig_instances]
         return replace(facts, findings=tuple(contract.Finding(code, severity, "so", subject=one) for one in subjects))
 
     return edit
@@ -216,7 +224,7 @@ EVICTING: dict[str, tuple[Change, str]] = {
 @pytest.mark.parametrize(("change", "reason"), EVICTING.values(), ids=EVICTING.keys())
 def test_what_evicts_moves_what_is_concerned_and_nothing_else(change: Change, reason: str) -> None:
     three = Site(*(Machine(name, (SLICE,)) for name in ("m1", "m2", "m3")))
-    wanted = catalog(of("slice", cards_for(1, SLICE), 2))
+    wanted = catalog(of("slice", cards_for(1, SLICE), 2, spread="node"))
     three.apply(wanted)
     assert where(three.plan(wanted).placement) == {"slice/0": ("m1",), "slice/1": ("m2",)}
     decision = three.plan(wanted, change(three))

@@ -122,7 +122,7 @@ def test_a_replica_on_one_node_does_not_look_at_adapters() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "said"), [(4, True), (1, False)])
-def test_where_topology_is_unknown_cards_are_taken_by_index_and_why_says_so(gpus: int, said: bool) -> None:  # noqa: FBT001
+def test_where_topology_is_unknown_cards_are_taken_by_index_and_why_says_so(gpus: int, said: bool) -> None:
     fleet = fleet_of(machine(None, None, 1))
     wanted = catalog(of("big", cards_for(gpus)))
     assert chosen(fleet, gpus) == [(0, 2, 3, 4)[:gpus]]
