@@ -12,7 +12,7 @@ class MemoryHabits:
     """What one engine does with a device's memory. An engine that is not in the table takes an unknown amount.
 
     `share`: of the total that it takes where the profile says nothing; `most`: the largest share that it could take.
-    `spare_outside`: what it needs besides weights and KV cache comes out of the rest, not out of its share.
+    `spare_outside`: activations and graphs come out of the rest, not out of its share.
     """
 
     share: float

@@ -79,10 +79,11 @@ def fewer_devices(asked: Asked) -> Iterator[Edit]:
     size = next((size for size in range(min(free, profile.gpus - 1), 0, -1) if profile.gpus % size == 0), None)
     if size is None:
         return
+    tensor = size if profile.tensor_parallel == profile.gpus else profile.tensor_parallel
     step = Step(
         "fewer-devices",
         f"serve with {size} instead of {profile.gpus} devices",
-        {"gpus": size, "tensor_parallel": size},
+        {"gpus": size, "tensor_parallel": tensor},
         free,
         profile.gpus,
         "devices",
@@ -92,7 +93,7 @@ def fewer_devices(asked: Asked) -> Iterator[Edit]:
         step,
         Cost.CHANGES,
         harshness=profile.gpus / size,
-        on_profile=lambda one: replace(one, gpus=size, tensor_parallel=size),
+        on_profile=lambda one: replace(one, gpus=size, tensor_parallel=tensor),
         caution="see whether the model fits with `llmgw fit`; running replicas of the profile restart or move",
     )
 

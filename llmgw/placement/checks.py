@@ -151,6 +151,7 @@ def _topology(ask: Ask, ledger: Ledger) -> Met | None:
 
 MET: dict[str, Callable[[Ask, Ledger], Met | None]] = {
     "engine-support": _support,
+    "shape": lambda _ask, _ledger: None,
     "node-state": _state,
     "drain": lambda _ask, _ledger: None,
     "cordon": _not_kept_away,

@@ -16,7 +16,7 @@ from llmgw.placement.kv import Cut, SequenceCost, sequence_cost
 from llmgw.placement.memory_weights import on_a_device, on_a_rank
 from llmgw.placement.model_facts import KnownModel
 from llmgw.placement.reserve import MIB, reserve
-from llmgw.placement.span import NOTHING, Span
+from llmgw.placement.span import Span
 
 _CACHE_TYPES = ("--cache-type-k", "-ctk")
 _CONTEXT_PARALLEL = ("--decode-context-parallel-size", "-dcp")
@@ -125,10 +125,8 @@ def estimate(
     spare = said_reserve(profile, known, habits, device_class)
     if spare is not None:
         measured.append("reserve")
-    elif habits.spare_outside:
-        spare = NOTHING
     else:
-        spare = reserve(total_mib, whole_layers=habits.whole_layers)
+        spare = reserve(total_mib, whole_layers=habits.whole_layers, outside=habits.spare_outside)
     architecture = known.tensors.architecture if known.tensors else None
     tokens = profile.max_model_len or (architecture.max_position if architecture else None)
     if tokens is None and architecture is not None:

@@ -66,7 +66,8 @@ def more_devices(asked: Asked) -> Iterator[Edit]:
         return
     free = max((len(asked.ledger.free_devices(name)) for name in profile.devices), default=0)
     for factor in (2, 4, 8):
-        gpus, tensor = profile.gpus * factor, profile.tensor_parallel * factor
+        gpus = profile.gpus * factor
+        tensor = gpus if profile.tensor_parallel == profile.gpus else profile.tensor_parallel
         if gpus > free:
             return
         step = Step(
@@ -85,5 +86,5 @@ def more_devices(asked: Asked) -> Iterator[Edit]:
             on_profile=lambda one, gpus=gpus, tensor=tensor: replace(  # type: ignore[misc]
                 one, gpus=gpus, tensor_parallel=tensor
             ),
-            caution=f"the number of attention heads must be a multiple of {tensor}; {_RESTARTS}",
+            caution=_RESTARTS if tensor == 1 else f"the model must have a multiple of {tensor} heads; {_RESTARTS}",
         )

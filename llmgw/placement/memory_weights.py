@@ -18,6 +18,8 @@ _LOADED = 0.97
 """Share of the tensors that is loaded at least: some are for what an engine does not do, such as buffers."""
 _PADDED, _PADDED_MOST = 1.01, 1.04
 """What is added to be divisible: vocabularies to a multiple, quantized blocks to tiles."""
+_PADDED_BLOCKS = {"mxfp4": (1.07, 1.10)}
+"""The same by method: gpt-oss-120b, 60.8 GiB of tensors, took 64.4 and 66.0 GiB (vllm-project/vllm 33155, 23278)."""
 _REPLICATED_MOST = 0.08
 """Share of a model of unknown architecture that every rank has whole, at most."""
 _UNCUT_MOST = 0.15
@@ -64,11 +66,12 @@ def on_a_rank(tensors: Tensors, cut: Cut, *, quantization: str | None = None, ex
     # Embeddings and output layer are alone on their stages where there are several.
     most = inside * body * stage + (outside if cut.pipeline == 1 or not parts.separate else outside / 2)
     least = min(most, (inside * body + outside) / cut.pipeline)
+    padded, padded_most = _PADDED_BLOCKS.get(architecture.quantization or "", (_PADDED, _PADDED_MOST))
     predicted = (architecture.predict_layers or 0) / (layers + (architecture.predict_layers or 0))
     return Span(
         total.low * least * _LOADED * max(0.0, 1 - _SPREAD_OF_PREDICTION * predicted),
-        total.likely * most * (1 - predicted) * _PADDED,
-        total.high * most * _PADDED_MOST,
+        total.likely * most * (1 - predicted) * padded,
+        total.high * most * padded_most,
     )
 
 

@@ -24,6 +24,3 @@ class Span:
 def exactly(amount: float) -> Span:
     """An amount without doubt."""
     return Span(amount, amount, amount)
-
-
-NOTHING = exactly(0.0)

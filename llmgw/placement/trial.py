@@ -56,8 +56,8 @@ class Trials:
         common = tuple(edit for one in list(edits.values())[:1] for edit in one if edit.of_catalog)
         catalog = edited_catalog(self._board.catalog, self._service.name, profile, common)
         fleet = self._fleet(edits)
-        if self._home is not None and self._stays_home(fleet):
-            return True
+        if self._stays_home(fleet):
+            return self._in_the_whole_fleet(catalog, edits, unless=self._outranked())
         board = Board(catalog, fleet)
         board.models = self._board.models
         fewer = {edit.fewer for edit in common if edit.fewer}
@@ -87,12 +87,17 @@ class Trials:
             return False
         return bool(moved) or self._in_the_whole_fleet(catalog, edits)
 
-    def _in_the_whole_fleet(self, catalog: Catalog, edits: Edits) -> bool:
-        """Whether the whole placement, made again, has a place for the replica; not asked when `WHOLE` is spent. It may
-        place otherwise what does not run yet, and edits may make places of others worse.
+    def _in_the_whole_fleet(self, catalog: Catalog, edits: Edits, *, unless: bool = False) -> bool:
+        """Whether the whole placement, made again, has a place for the replica. It may place otherwise what does not
+        run yet, and edits may make places of others worse. When `WHOLE` is spent it has one, `unless` that is doubtful.
         """
         outcome = self.placed_again(catalog, edits)
-        return outcome is None or self._replica in outcome.board.assigned
+        return not unless if outcome is None else self._replica in outcome.board.assigned
+
+    def _outranked(self) -> bool:
+        """Whether something more important has no place, to which the replica might have to give way."""
+        priorities = {one.name: one.priority for one in self._board.catalog.services}
+        return any(priorities[one.service] > self._service.priority for one in self._waiting)
 
     def placed_again(self, catalog: Catalog, edits: Edits = MappingProxyType({})) -> Outcome | None:
         """The whole placement after edits; None when `WHOLE` is spent."""

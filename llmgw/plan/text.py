@@ -32,6 +32,8 @@ _WORDS = {
 }
 _NAMES_SHOWN = 8
 _REASONS_SHOWN = 16
+_OTHER_HARDWARE = {"class", "capability", "device-memory"}
+"""What only other cards would mend."""
 _NODES_TOLD = 16
 """Up to so many nodes all that keeps them away is told; of more, what the nearest lack."""
 
@@ -155,15 +157,16 @@ def _why_not(those: Sequence[Unplaced]) -> Iterator[str]:
 
 
 def _nearest(rejections: Iterable[Rejection]) -> set[str]:
-    """The nodes that fail the fewest constraints, if there are many; they are what somebody could do something about."""
+    """Of many nodes those that fail the fewest constraints: what somebody could do something about."""
     failing: dict[tuple[str, str], set[str]] = {}
     for one in rejections:
         failing.setdefault((one.node, one.profile), set()).add(one.constraint)
     nodes = {node for node, _ in failing}
     if len(nodes) <= _NODES_TOLD:
         return nodes
-    least = min(len(constraints) for constraints in failing.values())
-    return {node for (node, _), constraints in failing.items() if len(constraints) == least}
+    far = {key: len(constraints) + 2 * len(constraints & _OTHER_HARDWARE) for key, constraints in failing.items()}
+    least = min(far.values())
+    return {node for (node, _), distance in far.items() if distance == least}
 
 
 def advice_lines(advice: Iterable[Advice]) -> Iterator[str]:

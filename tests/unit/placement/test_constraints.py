@@ -28,7 +28,7 @@ def with_profile(fields: str) -> str:
 def test_a_node_of_8_gb_is_refused_for_a_working_set_of_24_gb() -> None:
     found = placed(catalog(service(replicas=1, profiles=(needing(24),))), fleet(node("n1", memory_gb=8)))
     (refused,) = told(found, "n1")
-    assert refused.message == "has 8 GB of memory left, needs 24"
+    assert refused.message == "has 8 GB of memory, needs 24"
     assert (refused.constraint, refused.has, refused.needs, refused.unit) == ("memory", 8 * GB, 24 * GB, "bytes")
 
 
