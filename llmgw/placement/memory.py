@@ -125,9 +125,11 @@ def estimate(
     spare = said_reserve(profile, known, habits, device_class)
     if spare is not None:
         measured.append("reserve")
-    else:
-        spare = reserve(total_mib, whole_layers=habits.whole_layers, outside=habits.spare_outside)
     architecture = known.tensors.architecture if known.tensors else None
+    if spare is None:
+        experts = architecture is not None and architecture.experts is not None
+        outside, layers = habits.spare_outside, habits.whole_layers
+        spare = reserve(total_mib, experts=experts, whole_layers=layers, outside=outside)
     tokens = profile.max_model_len or (architecture.max_position if architecture else None)
     if tokens is None and architecture is not None:
         unknown.append("nothing says how long the model's context is: set max_model_len")

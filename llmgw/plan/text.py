@@ -152,8 +152,8 @@ def _why_not(those: Sequence[Unplaced]) -> Iterator[str]:
     told = {node for message in most for node in found[message]}
     rest = {one.node for one in rejections} - told
     if rest:
-        other = "other reasons" if len(near) == len(told | rest) else "more reasons"
-        yield f"    {_count(rest, 'more node')} for {other}: `llmgw plan --why {those[0].replica}` tells them all"
+        lack = "lack more" if len(near) < len({one.node for one in rejections}) else "have other reasons"
+        yield f"    {_count(rest, 'more node')} {lack}: `llmgw plan --why {those[0].replica}` tells it all"
 
 
 def _nearest(rejections: Iterable[Rejection]) -> set[str]:

@@ -26,15 +26,15 @@ class Joins:
     domain: str | None = None
 
 
-def joins_into(wanted: str, model: Node | None, kept: frozenset[str], domain: str | None) -> Joins:
-    """How nodes copied from `model` come into a fabric: with its ports there, else with those of its main fabric, else
-    with all that are of some use.
+def joins_into(wanted: str, model: Node | None, domain: str | None) -> Joins:
+    """How nodes copied from `model` come into a fabric, and into no other: with its ports there, else with those of its
+    main fabric, else with all that are of some use.
     """
     ports = [port for port in model.ports or () if port.verdict is not Verdict.EXCLUDED] if model else []
     count = Counter(port.fabric for port in ports if port.fabric is not None)
     main = min(count, key=lambda name: (name != wanted, -count[name], name), default=None)
     moved = frozenset(port.name for port in ports if port.fabric == main)
-    return Joins(kept - {wanted, main}, wanted, moved, domain)
+    return Joins(frozenset(), wanted, moved, domain)
 
 
 def joined_node(node: Node, joins: Joins, fleet: FleetSnapshot) -> Node:
@@ -43,7 +43,7 @@ def joined_node(node: Node, joins: Joins, fleet: FleetSnapshot) -> Node:
         node = _with_ports(node, joins.fabric, fleet)
     elif node.ports is not None:
         node = replace(node, ports=tuple(_placed(port, node, joins) for port in node.ports))
-    return _in_domain(node, joins.domain, fleet) if joins.domain is not None else replace(node, domain=None)
+    return node if joins.domain is None else _in_domain(node, joins.domain, fleet)
 
 
 def _placed(port: FabricPort, node: Node, joins: Joins) -> FabricPort:

@@ -73,13 +73,12 @@ def _class(catalog: Catalog, fleet: FleetSnapshot, spec: NodesSpec) -> str:
 
 
 def _joins(spec: NodesSpec, found: Likeness) -> Joins:
-    shared = frozenset.intersection(*found.fabrics) if found.fabrics else frozenset[str]()
     domain = None if spec.domain == NONE else spec.domain
     if spec.fabric is None:
-        return Joins(kept=shared, domain=domain)
+        return Joins(frozenset.intersection(*found.fabrics) if found.fabrics else frozenset(), domain=domain)
     if spec.fabric == NONE:
         return Joins(domain=domain)
-    return joins_into(spec.fabric, found.model, shared, domain)
+    return joins_into(spec.fabric, found.model, domain)
 
 
 def _settings(fleet: FleetSnapshot, found: Likeness) -> NodeSettings:

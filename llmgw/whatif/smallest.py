@@ -119,7 +119,7 @@ def _searched(search: _Search, alone: _Alone, needs: Iterable[Need]) -> int | No
         return sum(max(0, number - spared.get(ServiceName(name), 0)) for name, number in lacking.items())
 
     # Others may go to the new nodes too, and leave room where what is missing does not fit.
-    bound = min(MAX_NODES, 2 * sum(alone.span(name) * count for name, count in missing.items()) + _SLACK)
+    bound = min(MAX_NODES, sum(alone.span(name) * count for name, count in missing.items()) + _SLACK)
     target = 0
     answer = _least(lambda count: short(count) <= target, alone.together(missing) or bound, bound)
     if answer is None:  # a spread, for one, is another in the fleet than on new nodes alone

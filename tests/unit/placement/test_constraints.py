@@ -11,7 +11,7 @@ import pytest
 from llmgw.model.replica import FleetSpec
 from llmgw.nodekit import contract
 from tests.support.fleets import GB, catalog, fleet, node, profile, service
-from tests.support.joined_machines import Machine, fleet_of
+from tests.support.joined_machines import SLICE, Machine, fleet_of
 from tests.support.placement_fleets import A100, H100, L40S, cards_for, of, placed, sentences, told, where
 from tests.unit.catalog.catalogs import HEAD, mistakes
 
@@ -114,3 +114,25 @@ def test_a_group_of_mixed_classes_is_refused_in_placement_again() -> None:
 def test_more_ranks_than_devices_are_refused_in_validation() -> None:
     (refused,) = mistakes(with_profile("devices: h100-80g, gpus: 2, tensor_parallel: 4"))
     assert refused.why == "tensor_parallel 4 x pipeline_parallel 1 is 4, but gpus 2 x nodes 1 is 2"
+
+
+def test_more_ranks_than_devices_are_refused_in_placement_again() -> None:
+    wanted = profile("p", "vllm", (H100,), 2, tensor_parallel=4)
+    found = placed(catalog(service(replicas=1, profiles=(wanted,))), fleet_of(Machine("n1", (H100,) * 8)))
+    assert where(found) == {}
+    assert told(found, "n1")
+
+
+def test_two_mig_instances_for_one_replica_are_refused_in_placement_again() -> None:
+    wanted = profile("p", "vllm", (SLICE,), 2, tensor_parallel=2)
+    found = placed(catalog(service(replicas=1, profiles=(wanted,))), fleet_of(Machine("n1", (SLICE,) * 2)))
+    assert where(found) == {}
+    assert told(found, "n1")
+
+
+def test_amounts_that_differ_by_little_are_shown_with_what_tells_them_apart() -> None:
+    machine = node("n1")
+    facts = replace(machine.facts, memory=contract.Memory(7_970_000_000)) if machine.facts else None
+    found = placed(catalog(service(replicas=1, profiles=(needing(8),))), fleet(replace(machine, facts=facts)))
+    (sentence,) = sentences(found, "n1")
+    assert sentence.startswith("has 7.97")

@@ -52,8 +52,12 @@ def test_an_engine_has_the_share_that_is_reckoned_with(engine: str, row: str) ->
 def test_the_reserve_is_the_one_that_is_reckoned_with() -> None:
     small, large = reserve(1024), reserve(100 * 1024)
     assert [one / MIB / 1024 for one in (small.low, small.likely, small.high)] == [0.5, 2, 4]
-    assert (large.likely / MIB / 1024, large.high / MIB / 1024) == (8, 12)
-    assert "0.5 GiB low; likely 2 GiB or 8 % of the device, whichever is more; high 4 GiB or 12 %" in TEXT
+    assert (large.likely / MIB / 1024, large.high / MIB / 1024) == (6, 10)
+    experts = reserve(100 * 1024, experts=True)
+    assert (experts.likely / MIB / 1024, experts.high / MIB / 1024) == (9, 12)
+    assert "likely 2 GiB or 6 % of the device (9 % for models with experts), whichever is more" in TEXT
+    assert "0.5 GiB low;" in TEXT
+    assert "high 4 GiB or 10 % (12 %) |" in TEXT
     layers = reserve(None, whole_layers=True)
     assert [round(one / MIB / 1024, 1) for one in (layers.low, layers.likely, layers.high)] == [0.3, 1, 3]
     assert "| 0.3, 1 and 3 GiB |" in TEXT

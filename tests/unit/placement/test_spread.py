@@ -11,7 +11,7 @@ import pytest
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.placement import Placement
 from tests.support.fleets import catalog, fleet, node, profile, service
-from tests.support.joined_machines import Machine, fleet_of
+from tests.support.joined_machines import SLICE, Machine, fleet_of
 from tests.support.placement_fleets import H100, cards_for, changed, of, placed, sentences, told, where
 from tests.support.world import World
 
@@ -99,7 +99,8 @@ def test_a_share_that_shrinks_moves_nothing() -> None:
     assert changed(world.apply(wanted)) == []
 
 
-def test_a_service_that_is_not_spread_is_still_on_two_nodes_before_it_is_packed() -> None:
-    machines = [Machine(f"n{at}", (H100,) * 8) for at in range(2)]
-    found = placed(catalog(of("chat", cards_for(1), 4)), fleet_of(*machines))
-    assert set(where(found).values()) == {("n0",), ("n1",)}
+@pytest.mark.parametrize("cards", [(H100,), (H100,) * 2, (SLICE,), (H100,) * 3, (H100,) * 4, (H100,) * 8])
+def test_a_service_that_is_not_spread_is_on_two_nodes_before_it_is_packed(cards: tuple[str, ...]) -> None:
+    machines = [Machine(name, cards) for name in ("n1", "n2")]
+    found = placed(catalog(of("small", cards_for(1, cards[0]), 2)), fleet_of(*machines))
+    assert where(found) == {"small/0": ("n1",), "small/1": ("n2",)}

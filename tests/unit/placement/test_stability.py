@@ -36,7 +36,7 @@ from tests.support.placement_fleets import (
 )
 
 DISK = (contract.Filesystem("/", free_bytes=500 * GB),)
-WEIGHTS = (contract.Weights(model="smol", path="/srv/models/smol.gguf", layout="gguf", complete=True, mount_point="/"),)
+WEIGHTS = (contract.Weights("smol", "/srv/models/smol.gguf", layout="gguf", complete=True, mount_point="/"),)
 LABELS = {"pool": "prod", "rack": "a"}
 PICKY: dict[str, Any] = {
     "node_selector": {"pool": "prod"},

@@ -137,7 +137,7 @@ def test_of_very_many_reasons_those_of_most_nodes_are_told_and_the_rest_counted(
     assert len(lines) == 18
     assert "    m0, m1, m2: is cordoned" in lines
     assert "    n29, m0: has 29 GB of memory left, needs 64" in lines
-    assert lines[-1] == "    15 more nodes for other reasons: `llmgw plan --why chat/0` tells them all"
+    assert lines[-1] == "    15 more nodes have other reasons: `llmgw plan --why chat/0` tells it all"
 
 
 def test_very_many_nodes_that_are_left_alone_take_one_line() -> None:

@@ -13,6 +13,7 @@ from llmgw.fleet.snapshot import View, build_snapshot
 from llmgw.model.fabric import Verdict
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.nodekit import contract
+from llmgw.whatif.edits import without_node
 from llmgw.whatif.nodes import with_nodes
 from llmgw.whatif.spec import GB, nodes_spec
 from tests.support.fabric_fleets import ib
@@ -119,9 +120,9 @@ def test_labels_are_those_that_all_such_nodes_have_and_those_that_were_said() ->
         node("n2", 8, labels={"pool": "prod", "rack": "r2", "site": "x"}),
         node("n3", 4, labels={"pool": "dev"}),
     )
-    new, assumed = added(snapshot, "1xh200x8,label=site:y,label=rack:r9")
-    assert new.labels == {"pool": "prod", "rack": "r9", "site": "y"}
-    assert "labels pool=prod, rack=r9, site=y, as on all such nodes" in assumed
+    new, assumed = added(snapshot, "1xh200x8,label=site:y,label=row:9")
+    assert new.labels == {"pool": "prod", "row": "9", "site": "y"}
+    assert "labels pool=prod, row=9, site=y, as on all such nodes" in assumed
 
 
 def test_a_node_that_answers_is_copied_before_one_that_does_not_unless_it_is_named() -> None:
@@ -238,6 +239,7 @@ def test_where_such_nodes_are_in_different_fabrics_new_ones_are_in_none_and_that
     new, assumed = added(fabric_fleet(), "1xh200x8,fabric=none")
     assert {port.fabric for port in new.ports or ()} == {None}
     assert "in no fabric" in assumed
+    assert {port.verdict for port in new.ports or ()} == {Verdict.UNDECLARED}
 
 
 @pytest.mark.parametrize("name", ["ib-a", "ib-b"])
@@ -245,11 +247,25 @@ def test_in_a_fabric_by_name_the_node_has_the_ports_of_a_node_that_is_in_it(name
     snapshot = fabric_fleet()
     after, said = with_nodes(CATALOG, snapshot, nodes_spec(f"2xh200x8,fabric={name}"))
     assert f"in fabric {name}, confirmed" in said.assumed
+    assert said.assumed[0].startswith(f"built like {'a1' if name == 'ib-a' else 'b1'}:")
     known = {fabric.name: [member.node for member in fabric.members] for fabric in after.fabrics}
     assert {one for one, members in known.items() if "new-1" in members} == {name}
     new = after.node("new-1")
     assert new is not None
     assert [port.name for port in new.ports or ()] == ["mlx5_0:1", "mlx5_1:1", "mlx5_2:1", "mlx5_3:1"]
+
+
+def test_of_a_node_in_several_fabrics_only_the_ports_of_the_one_asked_for_are_in_it() -> None:
+    new, _assumed = added(fabric_fleet(), "1xl40sx8,fabric=ib-b")
+    assert [(port.name, port.fabric) for port in new.ports or ()] == [
+        ("mlx5_0:1", None),
+        ("mlx5_1:1", "ib-b"),
+        ("mlx5_2:1", None),
+        ("mlx5_3:1", "ib-b"),
+    ]
+    both, assumed = added(fabric_fleet(), "1xl40sx8")
+    assert {port.fabric for port in both.ports or ()} == {"ib-a", "ib-b"}
+    assert "in ib-a and ib-b, as all such nodes" in assumed
 
 
 def test_a_fabric_that_nobody_has_is_one_of_the_new_nodes_own_and_that_is_told() -> None:
@@ -279,6 +295,21 @@ def test_a_domain_has_every_card_of_the_new_nodes_joined() -> None:
     assert {one.fabric.cluster_uuid for one in new.devices or () if one.fabric} == {domain.cluster_uuid}
     outside, _assumed = added(fleet(old), "1xgb200x4")
     assert {one.fabric.cluster_uuid for one in outside.devices or () if one.fabric} == {None}
+
+
+def test_a_domain_of_which_every_member_is_taken_away_is_gone() -> None:
+    after, _said = with_nodes(CATALOG, fleet(), nodes_spec("1xgb200x4,domain=rack-9"))
+    assert len(after.domains) == 1
+    assert without_node(after, "new-1")[0].domains == ()
+
+
+def test_an_engine_that_does_not_run_anywhere_is_taken_as_newly_installed() -> None:
+    broken = (contract.Engine("sim", ("/old/sim",), runnable=False),)
+    new, _assumed = added(fleet(node("n1", engines=broken)), "1xh200x8")
+    assert new.facts is not None
+    assert [(one.command, one.runnable) for one in new.facts.engines or ()] == [
+        (("/opt/llmgw/engines/sim/bin/llmgw-sim",), None)
+    ]
 
 
 def test_the_fleet_itself_stays_as_it_is_but_for_the_new_nodes() -> None:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 
 from llmgw.decide import decide
 from llmgw.errors import LlmgwError
-from llmgw.model.ids import ReplicaId, ServiceName
+from llmgw.model.ids import NodeName, ProfileName, ReplicaId, ServiceName
 from llmgw.model.node import FleetSnapshot
-from llmgw.model.placement import Placement, Unplaced
+from llmgw.model.placement import Placement, Rejection, Unplaced
 from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.whatif.nodes import with_nodes
 from llmgw.whatif.smallest import Need, Smallest, smallest
@@ -123,6 +123,31 @@ def test_where_more_nodes_placed_less_a_large_answer_says_so() -> None:
     steps = ((0, 99), (37, 50), (38, 60), (40, 0))
     found = smallest(catalog(cards("a", 99)), many(90), kind_spec("h200x8"), stepwise(*steps, alone=((0, 99), (30, 0))))
     assert (found.nodes, found.monotone, found.exact) == (40, False, False)
+
+
+def test_nodes_that_help_alone_and_not_in_the_fleet_are_no_answer() -> None:
+    judge = stepwise((0, 5), alone=((0, 5), (1, 0)))
+    found = smallest(catalog(cards("a", 5)), many(2), kind_spec("h200x8"), judge)
+    assert (found.nodes, len(found.never)) == (None, 5)
+
+
+def test_the_reason_is_that_of_the_new_node_that_comes_nearest() -> None:
+    def judge(_wanted: Catalog, snapshot: FleetSnapshot) -> Placement:
+        told = [("new-1", "is full"), ("new-1", "has no memory"), ("new-2", "new-2 has no memory"), ("n0", "is old")]
+        there = {one.name for one in snapshot.nodes}
+        rejections = tuple(
+            Rejection(ServiceName("a"), ProfileName("a"), NodeName(name), "x", text)
+            for name, text in told
+            if name in there
+        )
+        first = Unplaced(ReplicaId("a/0"), ServiceName("a"), rejections)
+        return Placement((), (first, Unplaced(ReplicaId("a/1"), ServiceName("a"), (), like=first.replica)))
+
+    found = smallest(catalog(cards("a", 2)), many(1), kind_spec("h200x8"), judge)
+    assert [(one.replica, one.reasons) for one in found.never] == [
+        ("a/0", ("has no memory",)),
+        ("a/1", ("has no memory",)),
+    ]
 
 
 def test_a_class_that_is_not_there_is_refused() -> None:
