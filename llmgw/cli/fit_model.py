@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from llmgw.errors import LlmgwError
@@ -116,7 +116,8 @@ def _of_config(path: Path, size_bytes: int | None) -> Asked:
 
 def _of_weights(weights: contract.Weights, size_bytes: int | None) -> Asked:
     size = weights.tensor_bytes or weights.size_bytes
-    if not weights.complete:
+    missing = weights.complete is False
+    if missing or size is None:
         lacks = f"{weights.missing_count or 'some'} files of the weights are missing or not whole"
         if size_bytes is None:
             first = ", ".join(weights.missing[:_MOST_NAMED])
@@ -124,10 +125,11 @@ def _of_weights(weights: contract.Weights, size_bytes: int | None) -> Asked:
             fix = "fetch the rest, or give their size with --size"
             raise LlmgwError("model-incomplete", why, where=weights.path, fix=fix)
         size = size_bytes
-    source = "read from the headers" if weights.tensor_bytes else "the size of the files"
-    tensors = Tensors(exactly(size or size_bytes or 0), weights.architecture)
-    known = KnownModel(tensors, source if weights.complete else "the size that was given")
-    return Asked(weights.model, known, weights.format, measured=bool(weights.complete))
+    source = "the size that was given"
+    if size_bytes is None or not missing:
+        source = "read from the headers" if weights.tensor_bytes else "the size of the files"
+    tensors = Tensors(exactly(size or 0), weights.architecture)
+    return Asked(weights.model, KnownModel(tensors, source), weights.format, measured=not missing)
 
 
 def _in_facts(model: str, fleet: FleetSnapshot, size_bytes: int | None) -> Asked:
@@ -141,10 +143,13 @@ def _in_facts(model: str, fleet: FleetSnapshot, size_bytes: int | None) -> Asked
             where=model,
             fix="name a directory, or an id as `llmgw facts show NODE` lists it under weights",
         )
+    seen = known.source is not None and known.source.startswith("weights in ")
     formats = (
         one.format for node in fleet.nodes for one in _weights(node.facts) if known.source and one.path in known.source
     )
-    return Asked(model, known, next(formats, None), measured=True)
+    if not seen:
+        known = replace(known, source="the size that was given")
+    return Asked(model, known, next(formats, None), measured=seen)
 
 
 def _weights(facts: contract.NodeFacts | None) -> Sequence[contract.Weights]:

@@ -98,7 +98,9 @@ class ModelFacts:
         near = [seen for name in sorted(names) for seen in self._by_name.get(name, {}).values()]
         mine = _held(model, near)
         architecture = next((seen.weights.architecture for seen in mine if seen.weights.architecture), None)
-        whole = [seen for seen in mine if seen.weights.complete and _size(seen.weights)]
+        sized = [seen for seen in mine if seen.weights.complete is not False and _size(seen.weights)]
+        # Where nobody could judge whether they are whole, they are at least so large.
+        whole = [seen for seen in sized if seen.weights.complete] or sized
         tensors, source = None, None
         if whole:
             sizes = [_size(seen.weights) or 0 for seen in whole]

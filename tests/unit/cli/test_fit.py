@@ -159,6 +159,13 @@ def test_a_size_stands_for_what_is_missing(llmgw: Call, tmp_path: Path) -> None:
     assert (found["weights_bytes"]["likely"], found["weights_measured"]) == (141_100_000_000, False)
 
 
+def test_files_that_nobody_can_judge_are_taken_by_their_size(llmgw: Call, tmp_path: Path) -> None:
+    files = {"config.json": CONFIG, "tokenizer.json": b"{}", "pytorch_model.bin": b"x" * 4096}
+    write(tmp_path / "m", files)
+    found = document(llmgw("fit", tmp_path / "m", "--class", "h100-80g", "--json"))
+    assert (found["weights_source"], found["weights_bytes"]["likely"]) == ("the size of the files", 4096)
+
+
 def holding(directory: FleetDirectory, devices: int = 4) -> None:
     weights = contract.Weights(
         "org/Llama-70B",

@@ -62,6 +62,16 @@ def test_a_node_that_holds_all_of_it_counts_after_one_that_does_not() -> None:
     assert found.tensors.bytes == exactly(77)
 
 
+def test_weights_that_nobody_could_judge_count_where_no_others_are() -> None:
+    unjudged = cached(complete=None, tensor_bytes=None, size_bytes=77)
+    found = facts(holding("n1", unjudged)).known(MODEL)
+    assert found.tensors is not None
+    assert found.tensors.bytes == exactly(77)
+    better = facts(holding("n1", unjudged), holding("n2", cached(revision="other"))).known(MODEL)
+    assert better.tensors is not None
+    assert better.tensors.bytes == exactly(SIZE)
+
+
 def test_the_catalogs_size_counts_where_nothing_was_seen() -> None:
     found = facts(holding("n1")).known(replace(MODEL, size_bytes=5))
     assert (found.tensors and found.tensors.bytes, found.source) == (exactly(5), "the size that the catalog gives")
