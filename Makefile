@@ -97,7 +97,7 @@ bench-discovery: .venv/test.stamp ## CPU of discovery on a node, and a sweep ove
 	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
 	@$(bin)/python -m tests.bench.discovery $(ARGS)
 
-bench-plan: .venv/test.stamp ## time and memory of a plan for up to 10,000 nodes; ARGS="--only small,why" narrows
+bench-plan: .venv/test.stamp ## time and memory of a plan for up to 10,000 nodes; ARGS="--only small,lost" narrows
 	@$(bin)/python -m tests.bench.plan $(ARGS)
 
 bench-quality: .venv/test.stamp ## placed replicas and moves beside the optimum of a solver, over random small fleets

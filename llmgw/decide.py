@@ -58,7 +58,7 @@ class Decision:
 def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = None) -> Decision:
     """The decision for a catalog and a fleet. Raises LlmgwError only where a text cannot stand in a unit."""
     options = options or Options()
-    fleet, freeze = _bounded(fleet, options)
+    fleet, freeze = bounded(fleet, options)
     outcome = place(catalog, fleet)
     nodes = {node.name: node for node in fleet.nodes}
     untouched = dict(_untouched(fleet))
@@ -93,7 +93,7 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
     return Decision(outcome.placement, every_unit, plan, routes, changes, outcome)
 
 
-def _bounded(fleet: FleetSnapshot, options: Options) -> tuple[FleetSnapshot, str | None]:
+def bounded(fleet: FleetSnapshot, options: Options) -> tuple[FleetSnapshot, str | None]:
     """The fleet with everything frozen that this run may not touch, and why if mass loss did it (P9)."""
     lost = [node.name for node in fleet.nodes if node.state is NodeState.LOST]
     reason = None

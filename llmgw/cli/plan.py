@@ -14,8 +14,10 @@ from llmgw.apply.inputs import Inputs, find_paths, read_inputs
 from llmgw.cli import exits, moment, options
 from llmgw.cli import whatif_options as whatif
 from llmgw.cli.style import coloured, printable
-from llmgw.decide import Options, decide
+from llmgw.decide import Options, bounded, decide
+from llmgw.model.node import FleetSnapshot
 from llmgw.model.plan import Plan
+from llmgw.model.replica import Catalog
 from llmgw.plan.codec import plan_document
 from llmgw.plan.text import plan_lines, wave_lines
 
@@ -54,6 +56,21 @@ def plan(
             "--node", metavar="NODE", help="With --why: what this node has to say; may be given several times."
         ),
     ] = None,
+    failures: Annotated[
+        bool,
+        typer.Option(
+            "--failures",
+            help="Take every node, rack and NVLink domain away in turn: which service would be short of replicas.",
+        ),
+    ] = False,
+    failure_domain: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--failure-domain",
+            metavar="LABEL",
+            help="With --failures: nodes with one value of this label fail together too; may be given several times.",
+        ),
+    ] = None,
     allow_mass_loss: options.AllowMassLoss = False,
     every: Annotated[bool, typer.Option("--all", help="Show unchanged replicas too.")] = False,
     waves: Annotated[bool, typer.Option("--waves", help="Show the waves in which an apply would go.")] = False,
@@ -76,6 +93,10 @@ def plan(
         raise typer.BadParameter("--node goes with --why: name a service too")
     if smallest is not None and why is not None:
         raise typer.BadParameter("ask --smallest and --why one after the other")
+    if failure_domain and not failures:
+        raise typer.BadParameter("--failure-domain goes with --failures")
+    if failures and (smallest is not None or why is not None):
+        raise typer.BadParameter("ask --failures, --why and --smallest one after the other")
     question = _read(given)
     paths = find_paths(inventory, catalog, facts)
     moment.tell(paths.facts)
@@ -85,6 +106,8 @@ def plan(
     chosen = Options(allow_mass_loss=allow_mass_loss, inputs=inputs.digests)
     if why is not None:
         return _why(inputs, question, (why, node), chosen, as_json=as_json)
+    if failures:
+        return _failures(inputs, question, failure_domain or [], chosen, as_json=as_json)
     if question is not None:
         from llmgw.cli.whatif import Shown, answer
 
@@ -112,12 +135,31 @@ def _why(
     """Why, in the fleet as it is supposed."""
     from llmgw.cli.why import why
 
-    catalog, fleet = inputs.catalog, inputs.fleet
-    if question is not None:
-        from llmgw.cli.whatif import supposed_of
+    return why(*_supposed(inputs, question, as_json=as_json), *about, chosen, as_json=as_json)
 
-        catalog, fleet = supposed_of(inputs, question, as_json=as_json)
-    return why(catalog, fleet, *about, chosen, as_json=as_json)
+
+def _failures(inputs: Inputs, question: Question | None, labels: list[str], chosen: Options, *, as_json: bool) -> int:
+    """What single losses would mean for the fleet as it is supposed, once the plan is carried out."""
+    from llmgw.placement.assign import place
+    from llmgw.placement.failures import failures
+    from llmgw.plan.failures_text import failure_lines, failures_document
+
+    catalog, fleet = _supposed(inputs, question, as_json=as_json)
+    outcome = place(catalog, bounded(fleet, chosen)[0], reasons=False)
+    found = failures(outcome, labels)
+    if as_json:
+        print(json.dumps(failures_document(found), indent=2))
+    else:
+        print("\n".join(coloured(failure_lines(found), sys.stdout)))
+    return exits.UNPLACED if outcome.placement.unplaced else exits.OK
+
+
+def _supposed(inputs: Inputs, question: Question | None, *, as_json: bool) -> tuple[Catalog, FleetSnapshot]:
+    if question is None:
+        return inputs.catalog, inputs.fleet
+    from llmgw.cli.whatif import supposed_of
+
+    return supposed_of(inputs, question, as_json=as_json)
 
 
 def _show(decided: Plan, *, every: bool, waves: bool, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from llmgw.catalog.problem import listed
 from llmgw.cli import exits
 from llmgw.cli.style import page
 from llmgw.cli.why_text import why_lines
-from llmgw.decide import Options, _bounded
+from llmgw.decide import Options, bounded
 from llmgw.errors import LlmgwError
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.replica import Catalog, ServiceSpec
@@ -43,7 +43,7 @@ def why(
     """
     service, number = _asked(catalog, question)
     nodes = tuple(dict.fromkeys(node_of(fleet, name).name for name in node)) if node else None
-    outcome = place(catalog, _bounded(fleet, options)[0])
+    outcome = place(catalog, bounded(fleet, options)[0], reasons=False)
     if number is not None:
         _refuse_unknown_replica(outcome, service, number)
     answer = explain(catalog, outcome, service.name, number, nodes)

@@ -38,11 +38,11 @@ class Outcome:
     surplus: tuple[tuple[Instance, str], ...] = ()
 
 
-def place(catalog: Catalog, fleet: FleetSnapshot) -> Outcome:
-    """The placement of every replica the catalog asks for, or why it has none."""
+def place(catalog: Catalog, fleet: FleetSnapshot, *, reasons: bool = True) -> Outcome:
+    """The placement of every replica the catalog asks for, or why it has none; without `reasons` only that it has."""
     hidden = hidden_replicas(fleet)
     selection = select(catalog, instances_of(fleet), hidden=bool(hidden))
-    return _Placing(catalog, fleet, selection, hidden).outcome()
+    return _Placing(catalog, fleet, selection, hidden).outcome(reasons=reasons)
 
 
 class _Placing:
@@ -69,8 +69,8 @@ class _Placing:
             self._board.take(kept(service, instance, profile, self._board))
         self._queue.add(selection.wanted, selection.displaced)
 
-    def outcome(self) -> Outcome:
-        """Place everything that waits."""
+    def outcome(self, *, reasons: bool) -> Outcome:
+        """Place everything that waits, and say why not of what has no place."""
         self._place_waiting()
         while self._rearranged:
             # Making room for one may have left room for another that found none before.
@@ -84,7 +84,8 @@ class _Placing:
             self._place_waiting()
         self._stop_homeless()
         assignments = sorted(self._board.assigned.values(), key=self._order)
-        unplaced = tuple(self._explained(sorted(self._unplaced.values(), key=self._order)))
+        homeless = sorted(filter(self._is_unplaced, self._unplaced.values()), key=self._order)
+        unplaced = tuple(self._explained(homeless) if reasons else homeless)
         return Outcome(Placement(tuple(assignments), unplaced), self._board, self._displaced, tuple(self._surplus))
 
     def _place_waiting(self) -> None:
@@ -185,8 +186,6 @@ class _Placing:
         """Every one that has found no place, with a rejection for every node and profile, told once a service."""
         told: dict[str, ReplicaId] = {}
         for one in unplaced:
-            if not self._is_unplaced(one):
-                continue
             if one.held is not None:
                 yield one
             elif one.service in told:

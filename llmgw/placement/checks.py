@@ -159,6 +159,7 @@ MET: dict[str, Callable[[Ask, Ledger], Met | None]] = {
     "engine": _engine,
     "capability": lambda _ask, _ledger: None,
     "driver": lambda _ask, _ledger: None,
+    "heads": lambda _ask, _ledger: None,
     "class": lambda _ask, _ledger: None,
     "devices": _devices,
     "device-memory": lambda _ask, _ledger: None,

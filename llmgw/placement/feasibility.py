@@ -20,6 +20,7 @@ from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.placement.amounts import told_apart
 from llmgw.placement.capability import capability_fits, capable_classes, driver_fits
 from llmgw.placement.device_memory import Appetite, class_shortage, device_memory_fits
+from llmgw.placement.heads import heads_divide
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.tally import Tally
 
@@ -139,7 +140,7 @@ def shape_adds_up(ask: Ask, ledger: Ledger) -> Rejection | None:
 
 
 def node_usable(ask: Ask, ledger: Ledger) -> Rejection | None:
-    """The node answers and nobody keeps replicas away from it."""
+    """The node answers, and tells its units."""
     node = ledger.node
     reasons = {
         NodeState.LOST: "is lost",
@@ -153,21 +154,28 @@ def node_usable(ask: Ask, ledger: Ledger) -> Rejection | None:
         return _no(
             ask, ledger, "node-state", f"{node.name} could not tell its units: see its findings in `llmgw facts show`"
         )
-    if node.drained:
-        return _no(ask, ledger, "drain", f"{node.name} is drained")
-    if node.cordoned:
-        return _no(ask, ledger, "cordon", f"{node.name} is cordoned")
     return None
+
+
+def not_drained(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """Nobody drains the node."""
+    return _no(ask, ledger, "drain", f"{ledger.node.name} is drained") if ledger.node.drained else None
+
+
+def not_cordoned(ask: Ask, ledger: Ledger) -> Rejection | None:
+    """Nobody keeps new replicas away from the node."""
+    return _no(ask, ledger, "cordon", f"{ledger.node.name} is cordoned") if ledger.node.cordoned else None
 
 
 def labels_match(ask: Ask, ledger: Ledger) -> Rejection | None:
     """The node has every label the profile selects."""
+    lacking = []
     for label, wanted in sorted(ask.profile.node_selector.items()):
         seen = ledger.node.labels.get(label)
         if seen != wanted:
             has = "has no such label" if seen is None else f"has {label}={seen}"
-            return _no(ask, ledger, "labels", f"needs label {label}={wanted}, {has}")
-    return None
+            lacking.append(f"needs label {label}={wanted}, {has}")
+    return _no(ask, ledger, "labels", "; ".join(lacking)) if lacking else None
 
 
 def engine_installed(ask: Ask, ledger: Ledger) -> Rejection | None:
@@ -202,9 +210,13 @@ def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
     wanted = " or ".join(profile.devices)
     if ledger.node.devices is None:
         return _no(ask, ledger, "devices", f"needs {profile.gpus} x {wanted}, the node's devices are unknown")
-    best = max(len(ledger.free_devices(device_class)) for device_class in profile.devices)
-    there = [device for device in ledger.node.devices if device.device_class in profile.devices]
-    if not there:
+    # Where no class may serve it, the constraint that says so tells it, and free ones are not what is lacking.
+    classes = usable_classes(ask, ledger) or profile.devices
+    best = max(len(ledger.free_devices(device_class)) for device_class in classes)
+    there = [device for device in ledger.node.devices if device.device_class in classes]
+    if best >= profile.gpus:
+        return None
+    if not any(device.device_class in profile.devices for device in ledger.node.devices):
         seen = ", ".join(sorted({device.device_class for device in ledger.node.devices})) or "no device"
         return _short(ask, ledger, "class", f"needs {wanted}, has {seen}", (0, profile.gpus, "devices"))
     out = [(device.display_name, (*device.blocked_by, *device.kept_away_by)) for device in there]
@@ -264,10 +276,13 @@ STATIC: tuple[Constraint, ...] = (
     engine_supported,
     shape_adds_up,
     node_usable,
+    not_drained,
+    not_cordoned,
     labels_match,
     engine_installed,
     capability_fits,
     driver_fits,
+    heads_divide,
     device_memory_fits,
 )
 """What only reads facts: the answer is the same for all nodes of one signature, whatever is placed."""

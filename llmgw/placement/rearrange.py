@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 
 from llmgw.model.ids import NodeName, ReplicaId
 from llmgw.model.node import NodeState
@@ -119,15 +120,28 @@ class _Search:
 
     def found(self) -> Iterator[Rearrangement]:
         """Every rearrangement among those tried; the board is as before between them."""
+        most = self._most_devices()
         for profile in self._service.profiles:
-            # Placing others elsewhere frees no more devices than there are.
-            if not self._drop and profile.gpus * profile.nodes > self._board.free_total():
+            if profile.gpus * profile.nodes > most:
                 continue
             for nodes in islice(self._places(profile), self._tries):
                 room = self._try(profile, nodes)
                 self._undo(0)
                 if room is not None:
                     yield room
+
+    def _most_devices(self) -> float:
+        """The most devices that could be free at once: others that are placed elsewhere free no more than are free now,
+        but for what their smallest profile saves.
+        """
+        if self._drop:
+            return inf
+        saved = 0
+        for one in self._board.assigned.values():
+            if len(one.service.profiles) > 1 and self._movable(one):
+                smallest = min(profile.gpus * profile.nodes for profile in one.service.profiles)
+                saved += one.profile.gpus * one.profile.nodes - smallest
+        return self._board.free_total() + saved
 
     def _places(self, profile: ProfileSpec) -> Iterator[tuple[Ledger, ...]]:
         """Sets of nodes that could hold the replica if somebody left, those that lack least first."""

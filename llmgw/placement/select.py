@@ -64,7 +64,7 @@ def _select_service(
             surplus.append((instance, f"{instance.replica} runs on {other.node.name} too, and newer there"))
         else:
             stayers[instance.number] = instance
-    order = sorted(stayers, key=lambda number: _stay_key(stayers[number]))
+    order = sorted(stayers, key=lambda number: stay_key(stayers[number]))
     too_many = f"the catalog asks for {service.replicas} of {service.name}"
     surplus += [(stayers.pop(number), too_many) for number in order[service.replicas :]]
     for number, (instance, reason) in leavers.items():
@@ -102,7 +102,7 @@ def _fill(
             selection.kept.append((service, instance, profile))
 
 
-def _stay_key(instance: Instance) -> tuple[bool, bool, bool, int]:
+def stay_key(instance: Instance) -> tuple[bool, bool, bool, int]:
     """Instances that stay first when there are too many: those that answer, work and are not cordoned; then the lower
     number.
     """

@@ -105,7 +105,7 @@ class Trials:
         if cost > self._budget:
             return None
         self._budget -= cost
-        return place(catalog, edited_fleet(self._board.fleet, edits))
+        return place(catalog, edited_fleet(self._board.fleet, edits), reasons=False)
 
     def _waiting_before(self, edits: Iterable[Edit]) -> Iterable[Unplaced]:
         """What would be asked before the replica. An edit of its profile may let it wait for others that waited for it:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from llmgw.fleet.fabrics import worst
 from llmgw.model.fabric import DomainMember, Fabric, FabricMember, FabricPort, NvlinkDomain, Verdict
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.nodekit import contract
@@ -50,11 +51,13 @@ def _placed(port: FabricPort, node: Node, joins: Joins) -> FabricPort:
     if port.verdict is Verdict.EXCLUDED:
         return replace(port, node=node.name)
     if port.name in joins.moved:
-        fabric, rail = joins.fabric, port.rail if port.fabric == joins.fabric else None
-    else:
-        fabric, rail = (port.fabric, port.rail) if port.fabric in joins.kept else (None, None)
-    verdict = Verdict.UNDECLARED if fabric is None else Verdict.CONFIRMED
-    return replace(port, node=node.name, fabric=fabric, verdict=verdict, evidence=_SUPPOSED, rail=rail)
+        rail = port.rail if port.fabric == joins.fabric else None
+        return replace(
+            port, node=node.name, fabric=joins.fabric, verdict=Verdict.CONFIRMED, evidence=_SUPPOSED, rail=rail
+        )
+    if port.fabric in joins.kept:
+        return replace(port, node=node.name, evidence=_SUPPOSED)
+    return replace(port, node=node.name, fabric=None, verdict=Verdict.UNDECLARED, evidence=_SUPPOSED, rail=None)
 
 
 def _with_ports(node: Node, wanted: str, fleet: FleetSnapshot) -> Node:
@@ -101,7 +104,7 @@ def attached(fleet: FleetSnapshot, nodes: Iterable[Node]) -> FleetSnapshot:
             if port.fabric is not None:
                 by_fabric.setdefault(port.fabric, []).append(port)
         for name, ports in by_fabric.items():
-            members.setdefault(name, []).append(FabricMember(node.name, Verdict.CONFIRMED, tuple(ports)))
+            members.setdefault(name, []).append(FabricMember(node.name, worst(ports), tuple(ports)))
         if node.domain is not None:
             in_domain.setdefault(node.domain.domain, []).append(node.domain)
     for name, joining in members.items():

@@ -6,6 +6,7 @@ fewest. Each bound has a defect that breaks it, tried by the tests at the end.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -85,8 +86,8 @@ def _more_give_way_than_must(monkeypatch: pytest.MonkeyPatch) -> None:
 def _devices_serve_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     promise = ledger.Ledger.promise
 
-    def forgetful(self: ledger.Ledger, service: str, profile: ProfileSpec, _devices: object, port: int) -> None:
-        promise(self, service, profile, (), port)
+    def forgetful(self: ledger.Ledger, service: str, profile: ProfileSpec, _devices: object, *more: Any) -> None:
+        promise(self, service, profile, (), *more)
 
     monkeypatch.setattr(ledger.Ledger, "promise", forgetful)
 

@@ -31,7 +31,9 @@ def story(hosts: Hosts, folder: Path, *machines: Machine) -> Story:
         assert node.facts is not None
         interface = contract.NetworkInterface("bond0", (address[node.name],), up=True, speed_mbps=25_000)
         system = contract.System(hostname=node.name, journal=True, interfaces=(interface,))
-        facts[node.name] = replace(node.facts, collected_at=NOW - 30, system=system, engines=ENGINES)
+        named = tuple(replace(one, message="python (4711) holds 1200 MiB") for one in node.facts.findings)
+        known = replace(node.facts, collected_at=NOW - 30, system=system, engines=ENGINES, findings=named)
+        facts[str(node.name)] = known
     return Story(hosts, folder, facts)
 
 
@@ -62,7 +64,7 @@ def multi_node_fabric(hosts: Hosts, folder: Path) -> Files:
     made = story(
         hosts,
         folder,
-        *(Machine(name, (H100,) * 8, SOCKETS, SWITCHED, "ib-a", held=(5,)) for name in ("n1", "n2")),
+        *(Machine(name, (H100,) * 8, SOCKETS, SWITCHED, "ib-a", held=(1,)) for name in ("n1", "n2")),
         Machine("n3", (H100,) * 8, SOCKETS, SWITCHED, "ib-b"),
         Machine("n4", (H100,) * 8, SOCKETS, SWITCHED, "ib-a"),
         Machine("n5", (H100,) * 8, SOCKETS, SWITCHED),
@@ -130,11 +132,11 @@ def shared_filer(hosts: Hosts, folder: Path) -> Files:
 
     local = contract.Filesystem("/data", free_bytes=60 * GB, directories=("/data/hub", "/data/gguf"))
     filer = replace(FILER, free_bytes=150 * GB)
-    disk = {"filesystems": (local, filer)}
+    both = (local, filer)
     machines = {
         "alone": machine(filesystems=(local,), weights=(weights("/data", complete=False),)),
-        "mounts-it": machine(**disk),
-        "saw-it": machine(**disk, weights=(weights("/filer"),)),
+        "mounts-it": machine(filesystems=both),
+        "saw-it": machine(filesystems=both, weights=(weights("/filer"),)),
     }
     return Story(hosts, folder, machines).files()
 

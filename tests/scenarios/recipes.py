@@ -9,6 +9,7 @@ from pathlib import Path
 
 from llmgw.fleet.hosts import Host
 from llmgw.nodekit import contract
+from tests.scenarios.placement_recipes import PLACEMENT
 from tests.support.scenario_facts import GB, NOW, Story, as_json, cards, machine, out_of_reach
 
 Hosts = tuple[Host, ...]
@@ -113,4 +114,4 @@ RECIPES: dict[str, Callable[[Hosts, Path], Files]] = {
     "services-removed": applied,
     "unreachable-node": unreachable_node,
     "unreadable-facts": unreadable_facts,
-}
+} | PLACEMENT

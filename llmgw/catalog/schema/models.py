@@ -34,8 +34,10 @@ class Model(Entry):
         description="Names that every service of this model answers to beside its own.",
         examples=[["qwen3"]],
     )
-    size_gb: Annotated[Gigabytes | None, Later("nothing reckons with the size of weights yet")] = Field(
-        default=None, description="Size of the weights on disk, where it cannot be read from them.", examples=[65.5]
+    size_gb: Gigabytes | None = Field(
+        default=None,
+        description="Size of the weights on disk, where no node holds them to read it from: whether they fit a device.",
+        examples=[65.5],
     )
     parameters_b: Annotated[
         float | None,

@@ -98,7 +98,6 @@ def test_unsupported_fields_are_those_known_to_be() -> None:
         "gateway.keys.NAME.tokens_per_minute",
         "gateway.tls",
         "models.NAME.parameters_b",
-        "models.NAME.size_gb",
         "services.NAME.admission.max_queue",
         "services.NAME.admission.queue_timeout",
         "services.NAME.rollout.canary",

@@ -21,6 +21,9 @@ from tests.support.fleets import catalog, facts, fleet, gpu, node, profile, serv
 
 CATALOG = catalog(service("chat", 1, (profile("p", "sim", ("h200-141g",), 8),)))
 
+SEEN = ib(1, sm_guids=("0x00000000000000aa",))
+"""A port of a fabric that nobody declared."""
+
 
 def added(snapshot: FleetSnapshot, text: str) -> tuple[Node, tuple[str, ...]]:
     """The first of the new nodes, and what was assumed."""
@@ -230,6 +233,16 @@ def test_a_fabric_that_all_such_nodes_are_in_is_theirs_too() -> None:
     assert {(port.fabric, port.verdict, port.node) for port in new.ports or ()} == {
         ("ib-a", Verdict.CONFIRMED, "new-1")
     }
+
+
+def test_a_fabric_that_is_theirs_too_is_no_better_proved_than_it_is() -> None:
+    snapshot = build_snapshot(
+        (Host("n1", node=True, gateway=False),), {"n1": Stored(facts("n1", 8, rdma_ports=(SEEN,)))}, View(1000.0)
+    )
+    new, _assumed = added(snapshot, "1xh200x8")
+    assert [(port.fabric, port.verdict) for port in new.ports or ()] == [("ib-000000aa", Verdict.UNDECLARED)]
+    asked, _assumed = added(snapshot, "1xh200x8,fabric=ib-000000aa")
+    assert [(port.fabric, port.verdict) for port in asked.ports or ()] == [("ib-000000aa", Verdict.CONFIRMED)]
 
 
 def test_where_such_nodes_are_in_different_fabrics_new_ones_are_in_none_and_that_is_told() -> None:

@@ -109,7 +109,7 @@ def test_a_large_number_is_found_in_few_steps_and_they_are_told() -> None:
 
 
 def test_no_more_than_a_thousand_nodes_are_tried() -> None:
-    found = smallest(catalog(cards("a", 9000)), fleet(), kind_spec("h200x8"), stepwise((0, 9000), (900, 5)))
+    found = smallest(catalog(cards("a", 9000)), fleet(), kind_spec("cpu"), stepwise((0, 9000), (900, 5)))
     assert (found.nodes, len(found.never)) == (900, 5)
     assert max(number for number, _count in found.tried) <= MAX_NODES
 
