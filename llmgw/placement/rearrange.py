@@ -113,9 +113,9 @@ class _Search:
         self._movable = movable
         self._depth = depth
         self._drop = drop
-        few = len(board.ledgers) <= FEW_NODES
-        self._deeper = DEEPER_TRIES_OF_FEW if few else DEEPER_TRIES
-        self._tries = tries or (FEW_NODES if few else TRIES)
+        self._few = len(board.ledgers) <= FEW_NODES
+        self._deeper = DEEPER_TRIES_OF_FEW if self._few else DEEPER_TRIES
+        self._tries = tries or (FEW_NODES if self._few else TRIES)
         self._log: list[tuple[bool, Assignment]] = []
 
     def found(self) -> Iterator[Rearrangement]:
@@ -125,10 +125,21 @@ class _Search:
             if profile.gpus * profile.nodes > most:
                 continue
             for nodes in islice(self._places(profile), self._tries):
-                room = self._try(profile, nodes)
-                self._undo(0)
-                if room is not None:
-                    yield room
+                for first in self._beginnings(profile, nodes):
+                    room = self._try(profile, nodes, first)
+                    self._undo(0)
+                    if room is not None:
+                        yield room
+
+    def _beginnings(self, profile: ProfileSpec, nodes: tuple[Ledger, ...]) -> Iterator[Assignment | None]:
+        """Whom to ask first to leave the first of the nodes: whoever is least reluctant (None), and in small fleets one
+        replica of each kind.
+        """
+        yield None
+        if self._few:
+            here = self._board.on_node[nodes[0].node.name].values()
+            kinds = {(one.service.name, one.profile.name): one for one in here if self._may_leave(one, profile)}
+            yield from (kinds[kind] for kind in sorted(kinds))
 
     def _most_devices(self) -> float:
         """The most devices that could be free at once: others that are placed elsewhere free no more than are free now,
@@ -166,7 +177,7 @@ class _Search:
             domain = domain_of(ask.service.spread, ledger.node)
             if domain is None or tally.domains.get(domain, 0) >= tally.share:
                 return None
-        here = [one for one in self._board.on_node[ledger.node.name].values() if self._may_leave(one)]
+        here = [one for one in self._board.on_node[ledger.node.name].values() if self._may_leave(one, ask.profile)]
         if not here and not self._fits(ask, ledger):
             return None
         if ask.profile.on_cpu:
@@ -178,18 +189,24 @@ class _Search:
         ]
         return (min(lacks), ledger.total) if lacks else None
 
-    def _may_leave(self, one: Assignment) -> bool:
+    def _may_leave(self, one: Assignment, profile: ProfileSpec) -> bool:
+        """Whether a replica may be placed otherwise for this one; one of the same service and profile gains nothing."""
+        if one.service.name == self._service.name and (one.kept or one.profile.name == profile.name):
+            return False
         settled = all(self._board.ledgers[member.node].node.state is NodeState.OK for member in one.members)
-        return settled and (not one.kept or one.service.name != self._service.name) and self._movable(one)
+        return settled and self._movable(one)
 
     def _fits(self, ask: Ask, ledger: Ledger) -> bool:
         return self._board.takes(ask, ledger) and (
             ask.profile.on_cpu or any(has_free(ask, ledger, one) for one in usable_classes(ask, ledger))
         )
 
-    def _try(self, profile: ProfileSpec, nodes: tuple[Ledger, ...]) -> Rearrangement | None:
+    def _try(self, profile: ProfileSpec, nodes: tuple[Ledger, ...], first: Assignment | None) -> Rearrangement | None:
         ask = self._board.ask(self._service, profile)
         left: list[Assignment] = []
+        if first is not None:
+            self._give_back(first)
+            left.append(first)
         for ledger in nodes:
             gone = self._clear(ask, ledger)
             if gone is None:
@@ -214,7 +231,7 @@ class _Search:
         """Take replicas off a node until a member fits; None when it never does."""
         gone: list[Assignment] = []
         while not self._fits(ask, ledger):
-            here = [one for one in self._board.on_node[ledger.node.name].values() if self._may_leave(one)]
+            here = [one for one in self._board.on_node[ledger.node.name].values() if self._may_leave(one, ask.profile)]
             if not here:
                 return None
             victim = min(here, key=lambda one: self._reluctance(one, ask, ledger))
