@@ -20,7 +20,7 @@ from llmgw.placement.candidates import Candidates
 from llmgw.placement.instances import Instance, hidden_replicas, instances_of
 from llmgw.placement.keep import kept
 from llmgw.placement.order import Queue
-from llmgw.placement.rearrange import Rearrangement, preempting, without_moves
+from llmgw.placement.rearrange import FEW_NODES, Rearrangement, preempting, without_moves
 from llmgw.placement.select import Selection, select
 
 
@@ -75,7 +75,8 @@ class _Placing:
         while self._rearranged:
             # Making room for one may have left room for another that found none before.
             self._rearranged = False
-            self._hopeless.clear()
+            if len(self._board.ledgers) <= FEW_NODES:
+                self._hopeless.clear()
             again = [one for one in self._unplaced.values() if one.held is None and self._is_unplaced(one)]
             services = self._board.catalog.services
             self._queue.add(

@@ -6,8 +6,9 @@ Three questions with one search, which differ in who may be touched:
 - `preempting`: what runs with a lower priority, and gets another place or none (never silently: the plan names it);
 - `moving`: what runs, and gets another place: advice only, since what runs and fits stays (P8, P10).
 
-The search is bounded: it tries `TRIES` nodes or groups of nodes, the cheapest first, and one step deeper when who must
-leave needs room himself. Everything tried is undone on the board.
+The search is bounded: it tries `TRIES` nodes or groups of nodes, those that lack least first. Fleets of up to
+`FEW_NODES` are searched whole, and one step deeper: who must leave may make room himself. Everything tried is undone
+on the board.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from llmgw.placement.tally import domain_of
 TRIES = 12
 DEEPER_TRIES = 2
 FEW_NODES = 64
-"""Fleets up to this size are searched whole, and deeper."""
 DEEPER_TRIES_OF_FEW = 8
 
 
@@ -111,7 +111,7 @@ class _Search:
         self._service = service
         self._replica = replica
         self._movable = movable
-        self._depth = depth
+        self._depth = depth if len(board.ledgers) <= FEW_NODES else 0
         self._drop = drop
         self._few = len(board.ledgers) <= FEW_NODES
         self._deeper = DEEPER_TRIES_OF_FEW if self._few else DEEPER_TRIES

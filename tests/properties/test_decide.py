@@ -13,11 +13,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from llmgw.decide import decide
-from llmgw.model.node import FleetSnapshot, NodeState
+from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.plan import ActionKind
+from llmgw.nodekit import contract
 from llmgw.placement import assign, board, feasibility, instances, ledger, select
 from llmgw.plan import diff, order
 from tests.properties.cases import Case, cases
+from tests.support.fleets import with_facts
 from tests.support.world import World
 
 
@@ -138,6 +140,31 @@ def routes_name_only_what_runs(case: Case) -> None:
     world.apply(case.second)
 
 
+def no_device_is_started_on_while_another_has_it(case: Case) -> None:
+    """At every step of a plan: what must leave a device has left before another starts there."""
+
+    def watch(now: World) -> None:
+        for node in now.fleet.nodes:
+            held = [uuid for unit in now.units(node.name) for uuid in unit.devices]
+            assert len(held) == len(set(held))
+
+    world = _watched(World(case.fleet), watch)
+    for wanted in (case.first, case.second):
+        world.apply(wanted)
+    blocked = tuple(_with_a_bad_card(node) for node in world.fleet.nodes)
+    world.fleet = dataclasses.replace(world.fleet, nodes=blocked)
+    world.apply(case.second)
+
+
+def _with_a_bad_card(node: Node) -> Node:
+    """The node with its first device out of order: what runs there must leave it."""
+    assert node.facts is not None
+    if not node.devices:
+        return node
+    finding = contract.Finding("ecc", "block", "it is broken", subject=node.devices[0].uuid)
+    return with_facts(node, dataclasses.replace(node.facts, findings=(finding,)))
+
+
 def _watched(world: World, watch: Callable[[World], None]) -> World:
     watched = World(world.fleet, watch)
     watched.routes = world.routes
@@ -154,6 +181,7 @@ PROPERTIES = [
     a_node_that_returns_moves_nothing_back,
     rollouts_keep_all_but_max_unavailable,
     routes_name_only_what_runs,
+    no_device_is_started_on_while_another_has_it,
 ]
 
 
@@ -215,6 +243,10 @@ def _stop_before_publishing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(order.Order, "stop", stop)
 
 
+def _start_all_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(order, "devices_held", lambda _change: frozenset())
+
+
 DEFECTS: dict[Callable[[Case], None], Callable[[pytest.MonkeyPatch], None]] = dict(
     zip(
         PROPERTIES,
@@ -228,6 +260,7 @@ DEFECTS: dict[Callable[[Case], None], Callable[[pytest.MonkeyPatch], None]] = di
             _returned_ones_win,
             _all_at_once,
             _stop_before_publishing,
+            _start_all_at_once,
         ],
         strict=True,
     )
