@@ -196,7 +196,7 @@ def _forget_devices(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_memory(patch: pytest.MonkeyPatch) -> None:
-    whole = board.asked
+    whole = feasibility.asked
     patch.setattr(
         board, "asked", lambda *wanted: tuple(one for one in whole(*wanted) if one is not feasibility.memory_fits)
     )
