@@ -18,7 +18,16 @@ from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.placement import groups
 from llmgw.placement.device_memory import Appetite
 from llmgw.placement.disks import Disks, Key
-from llmgw.placement.feasibility import Ask, asked, chosen_class, failing, has_enough, has_free, rejections
+from llmgw.placement.feasibility import (
+    Ask,
+    asked,
+    chosen_class,
+    failing,
+    has_enough,
+    has_free,
+    is_large_enough,
+    rejections,
+)
 from llmgw.placement.instances import Part
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.model_facts import ModelFacts
@@ -100,13 +109,19 @@ class Board:
         """The nodes that could take one member of a replica if nothing had been promised to others, sorted."""
         found = self._eligible.get(profile.name)
         if found is None:
-            ask = Ask(service, profile, Tally(service), appetite=self._appetite(profile))
+            holders = self._weights.holders(profile.model)
+            ask = Ask(service, profile, Tally(service), holders, self._appetite(profile))
             verdicts: dict[tuple[int, int], bool] = {}
             for ledger in self.ledgers.values():
                 kind = ledger.signature, ledger.shape
                 if kind not in verdicts:
                     verdicts[kind] = not failing(ask, ledger) and has_enough(ask, ledger)
-            found = {name: ledger for name, ledger in self.ledgers.items() if verdicts[ledger.signature, ledger.shape]}
+            modest = profile.min_memory_bytes is None and profile.min_free_disk_bytes is None
+            found = {
+                name: ledger
+                for name, ledger in self.ledgers.items()
+                if verdicts[ledger.signature, ledger.shape] and (modest or is_large_enough(ask, ledger))
+            }
             self._eligible[profile.name] = found
         return found
 

@@ -44,6 +44,10 @@ class Disks:
                 best = Room(free, key, filesystem.mount_point)
         return best
 
+    def most(self, node: Node) -> int | None:
+        """The most bytes that are free on one filesystem of a node, whatever was promised; None: unknown."""
+        return max((one.free_bytes or 0 for _, one in self._filesystems(node)), default=None)
+
     def promise(self, key: Key, model: str, needs: int) -> None:
         """Promise `needs` bytes for a model on a filesystem; more replicas of it need nothing more."""
         entry = self._models.setdefault((key, model), [0, 0])

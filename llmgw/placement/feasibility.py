@@ -7,14 +7,14 @@ All of them are admission-only: they keep new replicas away and move nothing (P1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from llmgw.engines import registry
 from llmgw.model.ids import DeviceClass, NodeName
-from llmgw.model.node import NodeState
+from llmgw.model.node import Device, NodeState
 from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.placement.amounts import told_apart
@@ -98,6 +98,15 @@ def has_enough(ask: Ask, ledger: Ledger) -> bool:
     """Whether a node has enough working devices of one class for a member, free or not."""
     return ask.profile.on_cpu or any(
         len(ledger.devices(one)) >= ask.profile.gpus for one in usable_classes(ask, ledger)
+    )
+
+
+def is_large_enough(ask: Ask, ledger: Ledger) -> bool:
+    """Whether a node on which nothing runs would have the host memory and the disk that a member needs."""
+    memory, disk = ask.profile.min_memory_bytes, ask.profile.min_free_disk_bytes
+    has, most = ledger.total_memory, ledger.most_disk()
+    return (memory is None or has is None or has >= memory) and (
+        disk is None or most is None or most >= disk or ledger.node.name in ask.holders
     )
 
 
@@ -219,10 +228,23 @@ def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
     if not any(device.device_class in profile.devices for device in ledger.node.devices):
         seen = ", ".join(sorted({device.device_class for device in ledger.node.devices})) or "no device"
         return _short(ask, ledger, "class", f"needs {wanted}, has {seen}", (0, profile.gpus, "devices"))
-    out = [(device.display_name, (*device.blocked_by, *device.kept_away_by)) for device in there]
-    notes = [f"device {name} is out: {findings[0].message}" for name, findings in out if findings]
-    message = f"has {best} free of {len(there)} {wanted}, needs {profile.gpus}" + "".join(f"; {note}" for note in notes)
+    message = f"has {best} free of {len(there)} {wanted}, needs {profile.gpus}{_out_of_order(there)}"
     return _short(ask, ledger, "devices", message, (best, profile.gpus, "devices"))
+
+
+def _out_of_order(devices: Iterable[Device]) -> str:
+    """Which devices are out and why, those of one cause together."""
+    causes: dict[str, list[tuple[str, str]]] = {}
+    for device in devices:
+        findings = (*device.blocked_by, *device.kept_away_by)
+        if findings:
+            causes.setdefault(findings[0].code, []).append((device.display_name, findings[0].message))
+    return "".join(
+        f"; device {ones[0][0]} is out: {ones[0][1]}"
+        if len(ones) == 1
+        else f"; devices {', '.join(name for name, _ in ones)} are out, the first one because {ones[0][1]}"
+        for ones in causes.values()
+    )
 
 
 def memory_fits(ask: Ask, ledger: Ledger) -> Rejection | None:

@@ -38,7 +38,9 @@ class Ledger:
         self._ports: set[int] = set(system.listening_ports or ()) if system else set()
         self._next_port = self._first_port
         memory = node.facts.memory if node.facts else None
-        self._memory_bytes = None if memory is None else memory.total_bytes
+        self.total_memory = None if memory is None else memory.total_bytes
+        """Bytes of host memory, promised or not; None when the node reports none."""
+        self._memory_bytes = self.total_memory
         self._disks = disks or Disks()
         self._free: dict[str, tuple[Device, ...]] = {}
 
@@ -69,12 +71,15 @@ class Ledger:
 
     def memory_is_promised(self) -> bool:
         """Whether replicas were promised some of its host memory."""
-        memory = self.node.facts.memory if self.node.facts else None
-        return memory is not None and memory.total_bytes != self._memory_bytes
+        return self.total_memory != self._memory_bytes
 
     def room(self, model: str) -> Room | None:
         """The most disk space on one filesystem that weights of this model may fill; None when it is unknown (D11)."""
         return self._disks.room(self.node, model)
+
+    def most_disk(self) -> int | None:
+        """The most bytes that are free on one filesystem, promised or not; None when that is unknown."""
+        return self._disks.most(self.node)
 
     def free_port(self, count: int = 1) -> int | None:
         """The lowest port of the range that is free with the `count` - 1 after it, or None."""

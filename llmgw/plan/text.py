@@ -81,7 +81,7 @@ def _devices(action: Action) -> str:
     first = action.members[0]
     classes = sorted({name.rpartition(" (")[2].rstrip(")") for name in action.devices if name.endswith(")")})
     joined = f"NVLink domain {first.domain}" if first.domain is not None else f"fabric {first.fabric}"
-    known = f" joined by {joined}" if first.domain is not None or first.fabric is not None else ""
+    known = f", joined by {joined}," if first.domain is not None or first.fabric is not None else ""
     return f" with {len(first.devices)} x {' or '.join(classes) or 'device'} each{known}"
 
 

@@ -30,7 +30,7 @@ def complaints(units: Mapping[str, str], folder: Path, *, user: bool = False) ->
 def _write(name: str, text: str, folder: Path) -> str:
     """The path of a unit whose programs exist."""
     engines = folder / "engines"
-    for kind in ("sim/bin/llmgw-sim", "llama.cpp/bin/llama-server"):
+    for kind in ("sim/bin/llmgw-sim", "llama.cpp/bin/llama-server", "vllm/bin/vllm", "sglang/bin/sglang"):
         (engines / kind).parent.mkdir(parents=True, exist_ok=True)
         (engines / kind).write_text("#!/bin/sh\n", encoding="utf-8")
         (engines / kind).chmod(0o755)
