@@ -25,7 +25,7 @@ from llmgw.fleet.devices import devices_of
 from llmgw.model.ids import EngineKind, ModelName, NodeName, ProfileName
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.replica import ModelSpec, ProfileSpec
-from llmgw.placement.fit import fit as fit_class
+from llmgw.placement.memory.fit import fit as fit_class
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 GB = 10**9

@@ -11,7 +11,7 @@ from llmgw.capability.device_classes import MEMORY_MIB, KnownClass, known_class
 from llmgw.errors import LlmgwError
 from llmgw.model.ids import DeviceClass
 from llmgw.model.node import Device, FleetSnapshot
-from llmgw.placement.fit import Offer
+from llmgw.placement.memory.fit import Offer
 
 _PER_NODE = {"gb200-186g": 4, "gb300-278g": 4, "gh200-96g": 1}
 _USUAL = 8

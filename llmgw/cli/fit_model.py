@@ -12,10 +12,10 @@ from llmgw.model.ids import ModelName
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.replica import Catalog, ModelSpec
 from llmgw.nodekit import Unreadable, contract, read_model_config, weights_here
-from llmgw.placement.memory_parameters import tensor_bytes
-from llmgw.placement.memory_weights import Tensors
-from llmgw.placement.model_facts import KnownModel, ModelFacts
-from llmgw.placement.span import exactly
+from llmgw.placement.memory.model_facts import KnownModel, ModelFacts
+from llmgw.placement.memory.parameters import tensor_bytes
+from llmgw.placement.memory.span import exactly
+from llmgw.placement.memory.weight_bytes import Tensors
 
 GB = 10**9
 _CONFIG = "config.json"

@@ -10,9 +10,9 @@ from llmgw.cli.cells import plural
 from llmgw.cli.fit_model import Asked
 from llmgw.cli.table import lines_of, wrapped
 from llmgw.nodekit import contract
-from llmgw.placement.fit import Fit, Proposal
-from llmgw.placement.kv import Cut, sequence_cost
-from llmgw.placement.span import Span
+from llmgw.placement.memory.fit import Fit, Proposal
+from llmgw.placement.memory.kv import Cut, sequence_cost
+from llmgw.placement.memory.span import Span
 
 FIT_FORMAT = 1
 _GB, _MIB_PER_GIB, _KIB = 10**9, 1024, 1024

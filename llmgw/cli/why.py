@@ -20,7 +20,7 @@ from llmgw.model.node import FleetSnapshot
 from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.model.why import WhyState
 from llmgw.placement.assign import Outcome, place
-from llmgw.placement.explain import explain
+from llmgw.placement.why.explain import explain
 from llmgw.plan.why_codec import why_document
 from llmgw.whatif.near import node_of, service_of
 

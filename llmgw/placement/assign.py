@@ -19,7 +19,7 @@ from llmgw.placement.board import NOWHERE, Board
 from llmgw.placement.candidates import Candidates
 from llmgw.placement.instances import Instance, hidden_replicas, instances_of
 from llmgw.placement.keep import kept
-from llmgw.placement.order import Queue
+from llmgw.placement.queue import Queue
 from llmgw.placement.rearrange import FEW_NODES, Rearrangement, preempting, without_moves
 from llmgw.placement.select import Selection, select
 

@@ -16,7 +16,6 @@ from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.placement import Assignment, Member, Rejection
 from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.placement import groups
-from llmgw.placement.device_memory import Appetite
 from llmgw.placement.disks import Disks, Key
 from llmgw.placement.feasibility import (
     Ask,
@@ -30,7 +29,8 @@ from llmgw.placement.feasibility import (
 )
 from llmgw.placement.instances import Part
 from llmgw.placement.ledger import Ledger
-from llmgw.placement.model_facts import ModelFacts
+from llmgw.placement.memory.device_memory import Appetite
+from llmgw.placement.memory.model_facts import ModelFacts
 from llmgw.placement.pools import pools_of
 from llmgw.placement.score import Spot, score, total
 from llmgw.placement.shapes import Shapes

@@ -19,9 +19,9 @@ from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.placement.amounts import told_apart
 from llmgw.placement.capability import capability_fits, capable_classes, driver_fits
-from llmgw.placement.device_memory import Appetite, class_shortage, device_memory_fits
 from llmgw.placement.heads import heads_divide
 from llmgw.placement.ledger import Ledger
+from llmgw.placement.memory.device_memory import Appetite, class_shortage, device_memory_fits
 from llmgw.placement.tally import Tally
 
 MIG_MARK = "-mig-"

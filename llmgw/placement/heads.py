@@ -6,8 +6,8 @@ start otherwise. Key-value heads need not divide, they are copied; pipeline stag
 from __future__ import annotations
 
 from llmgw.model.placement import Rejection
-from llmgw.placement.device_memory import Hungry
 from llmgw.placement.ledger import Ledger
+from llmgw.placement.memory.device_memory import Hungry
 
 SHARING = ("vllm", "sglang")
 """Engines whose tensor parallelism shares heads; llama.cpp cuts layers."""

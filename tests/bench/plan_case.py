@@ -84,7 +84,7 @@ def asked(inputs: Inputs, service: str) -> dict[str, Any]:
     """The answer to `plan --why`, with its text, and what it comes to."""
     from llmgw.cli.why_text import why_lines  # noqa: PLC0415 - imported by the one command that needs it
     from llmgw.placement.assign import place  # noqa: PLC0415
-    from llmgw.placement.explain import explain  # noqa: PLC0415
+    from llmgw.placement.why.explain import explain  # noqa: PLC0415
 
     wanted = next(one for one in inputs.catalog.services if one.name == service)
     outcome = place(inputs.catalog, inputs.fleet)

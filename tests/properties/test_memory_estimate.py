@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.nodekit import contract
-from llmgw.placement import kv, memory, memory_weights
-from llmgw.placement.kv import Cut
-from llmgw.placement.memory import Estimate, estimate
-from llmgw.placement.memory_weights import Tensors
-from llmgw.placement.model_facts import KnownModel
-from llmgw.placement.span import Span, exactly
+from llmgw.placement.memory import estimate as memory
+from llmgw.placement.memory import kv
+from llmgw.placement.memory import weight_bytes as memory_weights
+from llmgw.placement.memory.estimate import Estimate, estimate
+from llmgw.placement.memory.kv import Cut
+from llmgw.placement.memory.model_facts import KnownModel
+from llmgw.placement.memory.span import Span, exactly
+from llmgw.placement.memory.weight_bytes import Tensors
 from tests.support.memory_models import H100_MIB, architecture, profile
 from tests.support.real_models import MODELS
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from llmgw.model.replica import ProfileSpec
-from llmgw.placement import assign, board, ledger, order, rearrange
+from llmgw.placement import assign, board, ledger, queue, rearrange
 from tests.properties.placement_cases import Case, placement_cases, seeded_case
 from tests.properties.quality import MORE_MOVES, SHORT_OF_PLACES, Figures, answer, measure
 
@@ -69,7 +69,7 @@ def test_no_placement_is_better_than_the_best(case: Case) -> None:
 def _first_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first node by name that has room, in the order of names, and nobody makes room."""
     monkeypatch.setattr(board, "total", lambda _terms: 0.0)
-    monkeypatch.setattr(order.Queue, "_hard", lambda _self, _service: (0, 0, 0, 0))
+    monkeypatch.setattr(queue.Queue, "_hard", lambda _self, _service: (0, 0, 0, 0))
     monkeypatch.setattr(assign, "without_moves", lambda _board, _service, _replica: None)
 
 

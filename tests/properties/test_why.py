@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.replica import Catalog
 from llmgw.model.why import Check, Cost, ReplicaWhy, Why, WhyState
-from llmgw.placement import explain, relaxations
 from llmgw.placement.assign import place
-from llmgw.placement.checks import checks
-from llmgw.placement.trial import Trials
+from llmgw.placement.why import explain, relaxations
+from llmgw.placement.why.checks import checks
+from llmgw.placement.why.trial import Trials
 from tests.properties import placement_cases as placement
 from tests.properties.cases import Case, cases
 from tests.properties.placement_cases import placement_cases
@@ -140,7 +140,7 @@ def _everything_is_met(patch: pytest.MonkeyPatch) -> None:
     def met(*asked: Any) -> tuple[Check, ...]:
         return tuple(replace(one, passes=True) for one in checks(*asked))
 
-    patch.setattr("llmgw.placement.explain.checks", met)
+    patch.setattr("llmgw.placement.why.explain.checks", met)
 
 
 def _forget_to_take_it_back(patch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from llmgw.model.ids import DeviceClass, EngineKind, ModelName, ProfileName
 from llmgw.model.replica import ModelSpec, ProfileSpec
 from llmgw.nodekit import contract, read_model_config
-from llmgw.placement.memory_weights import Tensors
-from llmgw.placement.model_facts import KnownModel
-from llmgw.placement.span import exactly
+from llmgw.placement.memory.model_facts import KnownModel
+from llmgw.placement.memory.span import exactly
+from llmgw.placement.memory.weight_bytes import Tensors
 from tests.support.real_models import MODELS
 
 H100 = DeviceClass("h100-80g")

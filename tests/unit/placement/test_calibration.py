@@ -10,8 +10,8 @@ import pytest
 
 from llmgw.model.ids import DeviceClass
 from llmgw.nodekit import contract
-from llmgw.placement.memory import Estimate, estimate
-from llmgw.placement.model_facts import KnownModel, Report, Rests
+from llmgw.placement.memory.estimate import Estimate, estimate
+from llmgw.placement.memory.model_facts import KnownModel, Report, Rests
 from tests.support.memory_models import H100, H100_MIB, known, llama_70b, profile
 
 SAID = contract.EngineMemory(weights_mib=34_000, kv_cache_mib=38_000, kv_cache_tokens=486_400)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from llmgw.placement import groups
-from llmgw.placement.checks import MET
 from llmgw.placement.feasibility import CONSTRAINTS
-from llmgw.placement.relax import FIXES
 from llmgw.placement.score import WEIGHTS
+from llmgw.placement.why.checks import MET
+from llmgw.placement.why.relax import FIXES
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/constraints.md"
 NAME_AT = {"_no": 2, "_short": 2, "Rejection": 3}

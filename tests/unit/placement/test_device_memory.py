@@ -11,9 +11,9 @@ from llmgw.model.ids import DeviceClass
 from llmgw.model.node import Node
 from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
-from llmgw.placement.device_memory import Appetite, class_shortage, device_memory_fits
 from llmgw.placement.ledger import Ledger
-from llmgw.placement.model_facts import KnownModel
+from llmgw.placement.memory.device_memory import Appetite, class_shortage, device_memory_fits
+from llmgw.placement.memory.model_facts import KnownModel
 from tests.support import fleets
 from tests.support.memory_models import H100, H100_MIB, known, llama_70b, profile
 
@@ -106,7 +106,7 @@ def test_amounts_that_are_close_have_digits_that_tell_them_apart() -> None:
 def test_an_answer_is_remembered_by_class_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Appetite(profile(1), llama_70b())
     first = asked.shortage(H100, H100_MIB)
-    monkeypatch.setattr("llmgw.placement.device_memory.estimate", lambda *_more: pytest.fail("reckoned twice"))
+    monkeypatch.setattr("llmgw.placement.memory.device_memory.estimate", lambda *_more: pytest.fail("reckoned twice"))
     assert asked.shortage(H100, H100_MIB) is first
 
 

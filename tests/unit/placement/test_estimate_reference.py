@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from llmgw.capability.memory_habits import habits_of
-from llmgw.placement.kv import Cut, sequence_cost
-from llmgw.placement.memory_parameters import tensor_bytes
-from llmgw.placement.reserve import MIB, reserve
+from llmgw.placement.memory.kv import Cut, sequence_cost
+from llmgw.placement.memory.parameters import tensor_bytes
+from llmgw.placement.memory.reserve import MIB, reserve
 from tests.support.memory_models import architecture
 from tests.support.real_models import MODELS
 

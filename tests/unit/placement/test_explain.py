@@ -13,7 +13,7 @@ from llmgw.model.replica import Catalog
 from llmgw.model.why import NodeWhy, Why, WhyState
 from llmgw.nodekit import contract
 from llmgw.placement.assign import place
-from llmgw.placement.explain import explain
+from llmgw.placement.why.explain import explain
 from tests.support.fleets import GB, catalog, fleet, node, profile, service
 from tests.support.world import World
 

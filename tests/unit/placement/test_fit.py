@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from llmgw.model.ids import DeviceClass
-from llmgw.placement.fit import Fit, Offer, fit
-from llmgw.placement.memory_weights import Tensors
-from llmgw.placement.model_facts import KnownModel
-from llmgw.placement.span import exactly
+from llmgw.placement.memory.fit import Fit, Offer, fit
+from llmgw.placement.memory.model_facts import KnownModel
+from llmgw.placement.memory.span import exactly
+from llmgw.placement.memory.weight_bytes import Tensors
 from tests.support.memory_models import H100, H100_MIB, LLAMA_70B_BYTES, architecture, known, llama_70b, profile
 
 OFFER = Offer(H100, H100_MIB, "9.0")

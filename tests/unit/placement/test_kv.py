@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from llmgw.placement.kv import Cut, sequence_cost
+from llmgw.placement.memory.kv import Cut, sequence_cost
 from tests.support.memory_models import architecture
 from tests.support.real_models import MODELS
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from llmgw.placement.kv import Cut
-from llmgw.placement.memory_parameters import tensor_bytes
-from llmgw.placement.memory_weights import Tensors, on_a_device, on_a_rank
-from llmgw.placement.span import Span, exactly
+from llmgw.placement.memory.kv import Cut
+from llmgw.placement.memory.parameters import tensor_bytes
+from llmgw.placement.memory.span import Span, exactly
+from llmgw.placement.memory.weight_bytes import Tensors, on_a_device, on_a_rank
 from tests.support.memory_models import LLAMA_70B_BYTES, architecture
 from tests.support.real_models import MODELS
 

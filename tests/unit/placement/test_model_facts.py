@@ -12,8 +12,8 @@ from llmgw.model.ids import EngineKind, ModelName, ProfileName
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.replica import Catalog, ModelSpec
 from llmgw.nodekit import contract
-from llmgw.placement.model_facts import ModelFacts, Rests
-from llmgw.placement.span import Span, exactly
+from llmgw.placement.memory.model_facts import ModelFacts, Rests
+from llmgw.placement.memory.span import Span, exactly
 from tests.support import fleets
 from tests.support.memory_models import architecture, profile
 

@@ -15,10 +15,10 @@ from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.replica import Catalog, FleetSpec, ModelSpec, ProfileSpec
 from llmgw.model.why import Cost, Relaxation
 from llmgw.nodekit import contract
-from llmgw.placement import relax
 from llmgw.placement.assign import place
-from llmgw.placement.explain import explain
-from llmgw.placement.relaxations import MOST
+from llmgw.placement.why import relax
+from llmgw.placement.why.explain import explain
+from llmgw.placement.why.relaxations import MOST
 from tests.support.fabric_fleets import UUID
 from tests.support.fleets import GB, catalog, facts, fleet, node, profile, service, with_facts
 from tests.support.joined_machines import Machine, fleet_of

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from llmgw.nodekit import contract
-from llmgw.placement.memory import Estimate, estimate
-from llmgw.placement.memory_parameters import tensor_bytes
-from llmgw.placement.memory_weights import Tensors
-from llmgw.placement.model_facts import KnownModel
-from llmgw.placement.span import Span, exactly
+from llmgw.placement.memory.estimate import Estimate, estimate
+from llmgw.placement.memory.model_facts import KnownModel
+from llmgw.placement.memory.parameters import tensor_bytes
+from llmgw.placement.memory.span import Span, exactly
+from llmgw.placement.memory.weight_bytes import Tensors
 from tests.support.memory_models import H100_MIB, architecture, profile
 
 TEXT = (Path(__file__).parents[3] / "docs/reference/memory-estimate.md").read_text(encoding="utf-8")

@@ -283,3 +283,15 @@ def test_a_better_place_that_appears_moves_nothing() -> None:
     small.state("n2", NodeState.OK)
     assert where(site.plan(wanted).placement) == {"pair/0": ("n1",)}
     assert changed(site.plan(wanted)) == []
+
+
+def test_a_cordon_keeps_new_replicas_away_and_a_drain_moves_those_that_run() -> None:
+    site = Site(*(Machine(name, (H100,) * 2) for name in ("n1", "n2", "n3")))
+    wanted, more = (catalog(of("pair", cards_for(2), replicas)) for replicas in (1, 2))
+    site.apply(wanted)
+    cordoned = site.seen(on="n1", variables={"llmgw_cordoned": True})
+    assert changed(site.plan(wanted, cordoned)) == []
+    assert where(site.plan(more, cordoned).placement) == {"pair/0": ("n1",), "pair/1": ("n2",)}
+    decision = site.plan(wanted, site.seen(on="n1", variables={"llmgw_drained": True}))
+    assert changed(decision) == [("move", "pair/0")]
+    assert done(decision, "pair/0").reasons == ("n1 is drained",)

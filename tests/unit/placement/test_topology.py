@@ -10,7 +10,7 @@ import pytest
 from llmgw.model.node import Device, FleetSnapshot
 from llmgw.nodekit import contract
 from llmgw.placement.board import Board
-from llmgw.placement.checks import checks
+from llmgw.placement.why.checks import checks
 from tests.support.fleets import catalog
 from tests.support.joined_machines import Machine, fleet_of
 from tests.support.placement_fleets import (

@@ -9,8 +9,8 @@ from dataclasses import replace
 from llmgw.model.fabric import FabricPort, Verdict
 from llmgw.model.node import Device, Node
 from llmgw.model.why import Cost, Step
-from llmgw.placement.asked import Asked
-from llmgw.placement.edits import Edit
+from llmgw.placement.why.asked import Asked
+from llmgw.placement.why.edits import Edit
 
 _VERBS = {
     Verdict.UNVERIFIED: "prove",

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from llmgw.nodekit import contract
-from llmgw.placement.span import Span
+from llmgw.placement.memory.span import Span
 
 _SCALED_ROW_BYTES = 656
 """Of a latent row with its scales in DeepSeek-V3.2's own format: 512 values of 8 bits, 4 scales, 64 of 16 bits."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmgw.nodekit import contract
-from llmgw.placement.kv import Cut
-from llmgw.placement.span import Span
+from llmgw.placement.memory.kv import Cut
+from llmgw.placement.memory.span import Span
 
 _LOADED = 0.97
 """Share of the tensors that is loaded at least: some are for what an engine does not do, such as buffers."""

@@ -11,10 +11,10 @@ from llmgw.capability.memory_habits import MemoryHabits
 from llmgw.model.ids import DeviceClass
 from llmgw.model.replica import ProfileSpec
 from llmgw.nodekit import contract
-from llmgw.placement.kv import Rate, SequenceCost
-from llmgw.placement.model_facts import KnownModel, Report
-from llmgw.placement.reserve import MIB
-from llmgw.placement.span import Span
+from llmgw.placement.memory.kv import Rate, SequenceCost
+from llmgw.placement.memory.model_facts import KnownModel, Report
+from llmgw.placement.memory.reserve import MIB
+from llmgw.placement.memory.span import Span
 
 _SAME, _SAME_RESERVE = 0.02, 0.1
 _ALIKE_LEAST, _ALIKE_MOST = 0.6, 1.5

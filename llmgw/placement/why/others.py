@@ -13,7 +13,7 @@ from llmgw.model.replica import ServiceSpec
 from llmgw.model.why import Cost, Relaxation, Step
 from llmgw.placement.assign import Outcome
 from llmgw.placement.rearrange import moving
-from llmgw.placement.trial import Trials
+from llmgw.placement.why.trial import Trials
 
 _NAMED = 3
 _PRIORITIES = 3

@@ -11,9 +11,9 @@ from llmgw.capability.shortfall import Shortfall, shortfalls
 from llmgw.model.ids import DeviceClass
 from llmgw.model.replica import ProfileSpec
 from llmgw.nodekit import contract
-from llmgw.placement.memory import Estimate, estimate
-from llmgw.placement.model_facts import KnownModel
-from llmgw.placement.span import Span
+from llmgw.placement.memory.estimate import Estimate, estimate
+from llmgw.placement.memory.model_facts import KnownModel
+from llmgw.placement.memory.span import Span
 
 _MOST_NODES = 4
 _SHORT = 4096

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from llmgw.capability.memory_habits import MemoryHabits, elsewhere, habits_of
 from llmgw.model.ids import DeviceClass
 from llmgw.model.replica import ProfileSpec
-from llmgw.placement.calibration import said_cost, said_reserve, said_weights
-from llmgw.placement.kv import Cut, SequenceCost, sequence_cost
-from llmgw.placement.memory_weights import on_a_device, on_a_rank
-from llmgw.placement.model_facts import KnownModel
-from llmgw.placement.reserve import MIB, reserve
-from llmgw.placement.span import Span
+from llmgw.placement.memory.calibration import said_cost, said_reserve, said_weights
+from llmgw.placement.memory.kv import Cut, SequenceCost, sequence_cost
+from llmgw.placement.memory.model_facts import KnownModel
+from llmgw.placement.memory.reserve import MIB, reserve
+from llmgw.placement.memory.span import Span
+from llmgw.placement.memory.weight_bytes import on_a_device, on_a_rank
 
 _CACHE_TYPES = ("--cache-type-k", "-ctk")
 _CONTEXT_PARALLEL = ("--decode-context-parallel-size", "-dcp")

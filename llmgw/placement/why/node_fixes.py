@@ -9,8 +9,8 @@ from dataclasses import replace
 from llmgw.model.node import Device, Node, NodeState
 from llmgw.model.why import Cost, Step
 from llmgw.nodekit import contract
-from llmgw.placement.asked import GB, Asked
-from llmgw.placement.edits import Edit
+from llmgw.placement.why.asked import GB, Asked
+from llmgw.placement.why.edits import Edit
 
 
 def open_node(asked: Asked) -> Iterator[Edit]:

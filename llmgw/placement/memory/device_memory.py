@@ -14,8 +14,8 @@ from llmgw.model.ids import DeviceClass
 from llmgw.model.node import Node
 from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
-from llmgw.placement.memory import Estimate, estimate
-from llmgw.placement.model_facts import KnownModel
+from llmgw.placement.memory.estimate import Estimate, estimate
+from llmgw.placement.memory.model_facts import KnownModel
 
 if TYPE_CHECKING:
     from llmgw.placement.ledger import Ledger

@@ -8,7 +8,7 @@ model, and by more for one that is more than that. Weights that are there are me
 from __future__ import annotations
 
 from llmgw.nodekit import contract
-from llmgw.placement.span import Span
+from llmgw.placement.memory.span import Span
 
 _GATED = 3
 """Matrices of a dense part or an expert: up, gate and down."""

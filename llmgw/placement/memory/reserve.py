@@ -9,7 +9,7 @@ experts (vllm-project/vllm 21348, 23278, 27508), and half a gibibyte of small ca
 
 from __future__ import annotations
 
-from llmgw.placement.span import Span
+from llmgw.placement.memory.span import Span
 
 MIB = 2**20
 _LEAST_MIB, _LIKELY_MIB, _MOST_MIB = 512.0, 2048.0, 4096.0

@@ -13,13 +13,13 @@ from llmgw.model.ids import NodeName, ProfileName, ReplicaId
 from llmgw.model.placement import Assignment
 from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.model.why import Check, Cost, NodeWhy, Relaxation, Step
-from llmgw.placement.asked import Asked
 from llmgw.placement.assign import Outcome
 from llmgw.placement.board import Board
-from llmgw.placement.edits import Edit
-from llmgw.placement.others import higher_priority, moves, named
-from llmgw.placement.relax import FIXES, ORDER
-from llmgw.placement.trial import Trials, joins_of, last_of_services
+from llmgw.placement.why.asked import Asked
+from llmgw.placement.why.edits import Edit
+from llmgw.placement.why.others import higher_priority, moves, named
+from llmgw.placement.why.relax import FIXES, ORDER
+from llmgw.placement.why.trial import Trials, joins_of, last_of_services
 
 MOST = 8
 """Relaxations that are told."""

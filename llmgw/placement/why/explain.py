@@ -17,9 +17,9 @@ from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.model.why import NodeWhy, Place, ReplicaWhy, Why, WhyState
 from llmgw.placement.assign import Outcome
 from llmgw.placement.board import Board
-from llmgw.placement.checks import checks, failing
-from llmgw.placement.relaxations import relaxations
 from llmgw.placement.score import total
+from llmgw.placement.why.checks import checks, failing
+from llmgw.placement.why.relaxations import relaxations
 
 RUNNERS_UP = 5
 """Nodes whose score is compared with the chosen one's term by term."""

@@ -11,8 +11,8 @@ from llmgw.model.ids import DeviceClass
 from llmgw.model.node import Device
 from llmgw.model.replica import ProfileSpec
 from llmgw.model.why import Cost, Step
-from llmgw.placement.asked import GB, Asked
-from llmgw.placement.edits import Edit
+from llmgw.placement.why.asked import GB, Asked
+from llmgw.placement.why.edits import Edit
 
 _PORTS_END = 65535
 

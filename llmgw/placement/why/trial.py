@@ -19,10 +19,10 @@ from llmgw.model.placement import Assignment, Member, Unplaced
 from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.placement.assign import Outcome, place
 from llmgw.placement.board import Board
-from llmgw.placement.edits import Edit, edited_catalog, edited_fleet, edited_node, with_nodes
 from llmgw.placement.instances import Instance, eviction
-from llmgw.placement.order import Queue
+from llmgw.placement.queue import Queue
 from llmgw.placement.tally import even_share
+from llmgw.placement.why.edits import Edit, edited_catalog, edited_fleet, edited_node, with_nodes
 
 WHOLE = 2000
 """Nodes and replicas that may be placed anew, for all trials together, to see whether they are right."""

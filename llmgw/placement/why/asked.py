@@ -11,9 +11,9 @@ from llmgw.model.node import Node
 from llmgw.model.placement import Assignment
 from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.model.why import Check
-from llmgw.placement.device_memory import Appetite
-from llmgw.placement.edits import Edit
 from llmgw.placement.ledger import Ledger
+from llmgw.placement.memory.device_memory import Appetite
+from llmgw.placement.why.edits import Edit
 
 GB = 10**9
 

@@ -7,8 +7,8 @@ could be tried, such as an engine that cannot serve the profile at all.
 
 from __future__ import annotations
 
-from llmgw.placement.asked import Fix
-from llmgw.placement.catalog_fixes import (
+from llmgw.placement.why.asked import Fix
+from llmgw.placement.why.catalog_fixes import (
     allow_slow_path,
     fewer_devices,
     fewer_others,
@@ -20,9 +20,9 @@ from llmgw.placement.catalog_fixes import (
     other_class,
     unselect,
 )
-from llmgw.placement.fabric_fixes import confirm_fabric, join_domain
-from llmgw.placement.memory_fixes import fewer_requests, more_devices, shorter_context
-from llmgw.placement.node_fixes import free_card, free_disk, install, label, open_node, tell_domain, update_driver
+from llmgw.placement.why.fabric_fixes import confirm_fabric, join_domain
+from llmgw.placement.why.memory_fixes import fewer_requests, more_devices, shorter_context
+from llmgw.placement.why.node_fixes import free_card, free_disk, install, label, open_node, tell_domain, update_driver
 
 FIXES: dict[str, tuple[Fix, ...]] = {
     "node-state": (open_node,),

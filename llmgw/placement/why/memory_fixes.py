@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from llmgw.model.why import Cost, Step
-from llmgw.placement.asked import Asked
-from llmgw.placement.device_memory import classes_there
-from llmgw.placement.edits import Edit
+from llmgw.placement.memory.device_memory import classes_there
+from llmgw.placement.why.asked import Asked
+from llmgw.placement.why.edits import Edit
 
 _ROUND = 1024
 _RESTARTS = "running replicas of the profile restart"
