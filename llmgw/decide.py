@@ -151,9 +151,13 @@ def _ordered(
     # A replica that changes its devices where it is gives some up only then.
     given_up = {device for change in updating for device in devices_held(change) - devices_needed(change)}
     late = {change.action.replica for change in starting if given_up & devices_needed(change)}
+    # What does not run takes nothing away: it comes first, unless it waits for a device that somebody else must leave.
+    leaving = {device for change in starting for device in devices_held(change)}
+    dead = {one.action.replica for one in updating if not one.running and not devices_needed(one) & leaving}
     order.stop(by_kind[ActionKind.STOP])
+    order.update([change for change in updating if change.action.replica in dead], arrivals)
     order.start([change for change in starting if change.action.replica not in late], arrivals)
-    order.update(updating, arrivals)
+    order.update([change for change in updating if change.action.replica not in dead], arrivals)
     order.start([change for change in starting if change.action.replica in late], arrivals)
     order.rewrite(by_kind[ActionKind.REWRITE])
     return order

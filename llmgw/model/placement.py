@@ -90,6 +90,10 @@ class Unplaced:
     """Another replica of the service whose rejections are this one's too; `rejections` is then empty."""
     gave_way_to: ReplicaId | None = None
     """The replica of higher priority that took its place."""
+    runs_on: tuple[NodeName, ...] = ()
+    """Where it goes on running: it must leave and has no other place, and nobody needs its devices."""
+    must_leave: str | None = None
+    """Why it must leave from there."""
 
 
 @dataclass(frozen=True, slots=True)

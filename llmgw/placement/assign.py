@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from llmgw.model.ids import NodeName, ReplicaId
+from llmgw.model.ids import DeviceId, NodeName, ReplicaId
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.placement import Assignment, Placement, Rejection, Unplaced
 from llmgw.model.replica import Catalog, ServiceSpec
@@ -67,6 +67,8 @@ class _Placing:
                 self._board.reserve(part)
         for service, instance, profile in selection.kept:
             self._board.take(kept(service, instance, profile, self._board))
+        for instance, _ in self._displaced.values():
+            self._board.vacate(instance)
         self._queue.add(selection.wanted, selection.displaced)
 
     def outcome(self, *, reasons: bool) -> Outcome:
@@ -85,7 +87,8 @@ class _Placing:
             self._place_waiting()
         self._stop_homeless()
         assignments = sorted(self._board.assigned.values(), key=self._order)
-        homeless = sorted(filter(self._is_unplaced, self._unplaced.values()), key=self._order)
+        homeless = [self._where_it_is(one) for one in self._unplaced.values() if self._is_unplaced(one)]
+        homeless.sort(key=self._order)
         unplaced = tuple(self._explained(homeless) if reasons else homeless)
         return Outcome(Placement(tuple(assignments), unplaced), self._board, self._displaced, tuple(self._surplus))
 
@@ -99,15 +102,30 @@ class _Placing:
 
     def _stop_homeless(self) -> None:
         """What must leave and has no other place goes on serving, unless it gave way or others have its devices now."""
-        taken = {device for one in self._board.assigned.values() for member in one.members for device in member.devices}
+        takers = {
+            (member.node, device): one.replica
+            for one in self._board.assigned.values()
+            for member in one.members
+            for device in member.devices
+        }
         for replica in sorted(self._unplaced.keys() - self._board.assigned.keys()):
             gone = self._displaced.get(replica)
             if gone is None:
                 continue
-            devices = {device for part in gone[0].parts for device in part.unit.devices}
-            if self._unplaced[replica].gave_way_to is not None or devices & taken:
-                self._surplus.append(gone)
+            instance, reason = gone
+            held = [(part.node.name, DeviceId(device)) for part in instance.parts for device in part.unit.devices]
+            took = sorted({takers[device] for device in held if device in takers})
+            if took and self._unplaced[replica].gave_way_to is None:
+                reason = f"{reason}, and {', '.join(took)} gets its devices"
+            if took or self._unplaced[replica].gave_way_to is not None:
+                self._surplus.append((instance, reason))
                 del self._displaced[replica]
+
+    def _where_it_is(self, one: Unplaced) -> Unplaced:
+        still = self._displaced.get(one.replica)
+        if still is None or not still[0].working:
+            return one
+        return replace(one, runs_on=still[0].nodes, must_leave=still[1])
 
     def _order(self, one: Assignment | Unplaced) -> tuple[int, int]:
         return self._services[one.service if isinstance(one, Unplaced) else one.service.name], _number(one.replica)
@@ -152,9 +170,14 @@ class _Placing:
 
     def _take(self, assignment: Assignment) -> None:
         self._board.take(assignment)
+        self._has_left(assignment.replica)
         if self._finder is not None and self._finder[0] == assignment.service.name:
             for candidates in self._finder[1]:
                 candidates.touch(assignment)
+
+    def _has_left(self, replica: ReplicaId) -> None:
+        if replica in self._displaced:
+            self._board.vacate(self._displaced[replica][0], still=False)
 
     def _make_room(self, service: ServiceSpec, replica: ReplicaId) -> Rearrangement | None:
         """Room by placing otherwise what is not placed for good yet, else by letting lower priorities give way."""
@@ -167,6 +190,7 @@ class _Placing:
         for old, _ in room.changes:
             self._board.give_back(old)
         self._board.take(replace(room.assignment, preempts=tuple(sorted(one.replica for one in room.touched))))
+        self._has_left(room.assignment.replica)
         for old, new in room.changes:
             if new is not None:
                 self._board.take(new)

@@ -27,7 +27,7 @@ from llmgw.placement.feasibility import (
     is_large_enough,
     rejections,
 )
-from llmgw.placement.instances import Part
+from llmgw.placement.instances import Instance, Part
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.memory.device_memory import Appetite
 from llmgw.placement.memory.model_facts import ModelFacts
@@ -67,7 +67,7 @@ class Board:
         """Changes with every promise."""
         self._disk_of: dict[tuple[ReplicaId, NodeName], tuple[Key, str]] = {}
         ready = {member: one.ready for one in fleet.domains for member in one.ready if len(one.ready) > 1}
-        self._states: dict[tuple[int, int, int, int], int] = {}
+        self._states: dict[tuple[int, ...], int] = {}
         self._open: dict[str, dict[NodeName, int]] = {}
         for ledger in self.ledgers.values():
             self._changed(ledger, ledger.classes)
@@ -200,6 +200,9 @@ class Board:
             return None
         links = self.shapes.links(ledger)
         free = ledger.free_mask(device_class)
+        unused = free & ~ledger.vacating
+        if unused.bit_count() >= ask.profile.gpus:
+            free = unused
         tensor = min(ask.profile.tensor_parallel, ask.profile.gpus)
         return Spot(device_class, choose(links, free, ask.profile.gpus, tensor, near))
 
@@ -267,6 +270,15 @@ class Board:
             count = 1 + RENDEZVOUS_OFFSET if (part.unit.members or 1) > 1 and not part.rank else 1
             self.ledgers[part.node.name].reserve_ports(range(part.unit.port, part.unit.port + count))
 
+    def vacate(self, instance: Instance, *, still: bool = True) -> None:
+        """Note that an instance must leave, so that its devices are others' last choice; with `still` False, that it
+        has got another place.
+        """
+        for part in instance.parts:
+            ledger = self.ledgers[part.node.name]
+            ledger.vacate(part.unit.devices, still=still)
+            self._changed(ledger, ())
+
     def take(self, assignment: Assignment) -> None:
         """Promise a replica all that it needs."""
         profile, replica = assignment.profile, assignment.replica
@@ -302,7 +314,7 @@ class Board:
 
     def _changed(self, ledger: Ledger, classes: Iterable[str]) -> None:
         """Keep what is known of a node by its state: its number, and how many devices of these classes are free."""
-        state = ledger.signature, ledger.shape, ledger.taken, ledger.total
+        state = ledger.signature, ledger.shape, ledger.taken, ledger.vacating, ledger.total
         ledger.state = self._states.setdefault(state, len(self._states))
         for name in classes:
             free = len(ledger.free_devices(name))

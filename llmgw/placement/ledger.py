@@ -27,6 +27,10 @@ class Ledger:
         self.state = 0
         """Equal for ledgers of one signature and shape with the same devices taken and as many replicas."""
         self.taken = 0
+        self.vacating = 0
+        """Of the free devices those of a replica which must leave and has no other place yet: it goes on serving there
+        unless somebody else needs them.
+        """
         self.replicas: dict[str, int] = {}
         """Number of replicas here, by service."""
         self.total = 0
@@ -119,6 +123,11 @@ class Ledger:
         if not self.replicas[service]:
             del self.replicas[service]
         self.total -= 1
+
+    def vacate(self, devices: Iterable[str], *, still: bool) -> None:
+        """Note that what has these devices must leave; with `still` False, that it does."""
+        mask = self._mask(DeviceId(device) for device in devices)
+        self.vacating = self.vacating | mask if still else self.vacating & ~mask
 
     def _mask(self, devices: Iterable[DeviceId]) -> int:
         mask = 0

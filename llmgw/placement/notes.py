@@ -11,8 +11,8 @@ from llmgw.placement.board import Board
 
 
 def notes(outcome: Outcome) -> tuple[str, ...]:
-    """Sentences about spreads that are not met and about cards that were chosen blindly, by service and replica."""
-    return (*_spreads(outcome.board), *_blind(outcome))
+    """Sentences about spreads that are not met, cards that were chosen blindly, and new replicas by old facts."""
+    return (*_spreads(outcome.board), *_blind(outcome), *_stale(outcome))
 
 
 def _spreads(board: Board) -> Iterator[str]:
@@ -37,6 +37,15 @@ def _blind(outcome: Outcome) -> Iterator[str]:
                 f"{assignment.replica}: how the cards of {', '.join(nodes)} are joined is unknown, they were chosen by"
                 " index"
             )
+
+
+def _stale(outcome: Outcome) -> Iterator[str]:
+    """Nodes that get something new by facts so old that a finding says so."""
+    new = {member.node for one in outcome.placement.assignments if not one.kept for member in one.members}
+    for name in sorted(new):
+        node = outcome.board.ledgers[name].node
+        if node.stale and node.oldest_age_s is not None:
+            yield f"{name} gets new replicas by facts that are {node.oldest_age_s / 3600:.0f} h old"
 
 
 def _unjoined(board: Board, assignment: Assignment) -> Iterator[str]:

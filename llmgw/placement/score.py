@@ -15,6 +15,7 @@ from llmgw.placement.topology import Choice
 
 WEIGHTS = {
     "class": 200.0,
+    "unused": 10.0,
     "weights-here": 6.0,
     "joined": 5.0,
     "apart": 4.0,
@@ -24,11 +25,12 @@ WEIGHTS = {
     "packed": 2.0,
     "idle": 1.0,
 }
-"""`class`: the profile's earlier device class, which outweighs the rest together (C2). `weights-here`: the weights are
-on the node or on a filer it mounts (P3). `joined`: its devices are joined by NVLink and sit on one NUMA node (P4).
-`apart`: few replicas of the same service here. `node-whole`, `domain-whole`: no node or NVLink domain on which
-nothing runs is broken for less than all of it (P10). `second-node`: a service that is on one node alone gets a
-second one before it is packed. `packed`: few devices stay free beside it. `idle`: few replicas of any kind.
+"""`class`: the profile's earlier device class, which outweighs the rest together (C2). `unused`: none of its devices is
+one that a replica still has which must leave and has no other place. `weights-here`: the weights are on the node or
+on a filer it mounts (P3). `joined`: its devices are joined by NVLink and sit on one NUMA node (P4). `apart`: few
+replicas of the same service here. `node-whole`, `domain-whole`: no node or NVLink domain on which nothing runs is
+broken for less than all of it (P10). `second-node`: a service that is on one node alone gets a second one before it
+is packed. `packed`: few devices stay free beside it. `idle`: few replicas of any kind.
 
 So the second replica of a service breaks another whole node rather than share the first one's (apart and second-node
 outweigh node-whole), and further ones fill the nodes that are broken already.
@@ -58,6 +60,7 @@ def score(ask: Ask, ledger: Ledger, spot: Spot, *, domain_whole: bool | None = N
     one_node = ask.profile.nodes == 1
     values = {
         "class": 1.0 if spot.device_class is None else _class(ask, spot.device_class),
+        "unused": float(choice is None or not ledger.vacating & sum(1 << one for one in choice.positions)),
         "weights-here": float(name in ask.holders),
         "joined": 1.0 if choice is None else choice.quality,
         "apart": 1.0 / (1 + ledger.replicas.get(ask.service.name, 0)),

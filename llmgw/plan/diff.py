@@ -78,6 +78,7 @@ def _of_assignment(
     return Change(action, assignment, units, removes, came_from[0] if came_from else None, running)
 
 
+_CHANGES = "what it is started with changes (`llmgw diff` shows how)"
 _SEVERITY = [ActionKind.KEEP, ActionKind.REWRITE, ActionKind.START, ActionKind.UPDATE, ActionKind.CREATE]
 
 
@@ -148,7 +149,7 @@ def _why(observed: contract.ObservedUnit, unit: UnitFile) -> Iterable[str]:
         yield f"it is {state}"
     elif observed.running_digest not in (None, unit.process_digest):
         same = observed.process_digest == unit.process_digest and not observed.edited
-        yield "it runs something older than its unit file" if same else "what it is started with changes"
+        yield "it runs something older than its unit file" if same else _CHANGES
     if observed.edited:
         yield "its unit was edited by hand"
     elif observed.actual_text_digest is None:

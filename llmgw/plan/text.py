@@ -32,8 +32,8 @@ _WORDS = {
 }
 _NAMES_SHOWN = 8
 _REASONS_SHOWN = 16
-_OTHER_HARDWARE = {"class", "capability", "device-memory"}
-"""What only other cards would mend."""
+_FAR = {"class", "capability", "device-memory", "node-state"}
+"""What only other cards would mend, or nobody can tell."""
 _NODES_TOLD = 16
 """Up to so many nodes all that keeps them away is told; of more, what the nearest lack."""
 
@@ -141,9 +141,13 @@ def _why_not(those: Sequence[Unplaced]) -> Iterator[str]:
             took.setdefault(one.gave_way_to, []).append(one.replica)
     for taker, replicas in took.items():
         yield f"    {_some(replicas)} gave way to {taker}"
+    for one in those:
+        if one.runs_on:
+            yield f"    {one.replica} goes on running on {', '.join(one.runs_on)}, though {one.must_leave}"
     rejections = [rejection for one in those for rejection in one.rejections]
     if not rejections:
         yield "    the inventory's group `fleet` has no nodes"
+    yield from _nowhere(rejections)
     near = _nearest(rejections)
     found = _grouped(one for one in rejections if one.node in near)
     most = sorted(found, key=lambda message: -len(found[message]))[:_REASONS_SHOWN]
@@ -156,6 +160,19 @@ def _why_not(those: Sequence[Unplaced]) -> Iterator[str]:
         yield f"    {_count(rest, 'more node')} {lack}: `llmgw plan --why {those[0].replica}` tells it all"
 
 
+def _nowhere(rejections: Iterable[Rejection]) -> Iterator[str]:
+    """That no node at all has a device of the classes that are asked for, where it is so."""
+    by_node: dict[str, set[str]] = {}
+    wanted: dict[str, None] = {}
+    for one in rejections:
+        by_node.setdefault(one.node, set()).add(one.constraint)
+        if one.constraint == "class":
+            wanted[one.message.removeprefix("needs ").partition(", has ")[0]] = None
+    known = [constraints for constraints in by_node.values() if "node-state" not in constraints]
+    if len(known) > 1 and all("class" in constraints for constraints in known):
+        yield f"    none of {len(known)} nodes has {' or '.join(wanted)}"
+
+
 def _nearest(rejections: Iterable[Rejection]) -> set[str]:
     """Of many nodes those that fail the fewest constraints: what somebody could do something about."""
     failing: dict[tuple[str, str], set[str]] = {}
@@ -164,7 +181,7 @@ def _nearest(rejections: Iterable[Rejection]) -> set[str]:
     nodes = {node for node, _ in failing}
     if len(nodes) <= _NODES_TOLD:
         return nodes
-    far = {key: len(constraints) + 2 * len(constraints & _OTHER_HARDWARE) for key, constraints in failing.items()}
+    far = {key: len(constraints) + 2 * len(constraints & _FAR) for key, constraints in failing.items()}
     least = min(far.values())
     return {node for (node, _), distance in far.items() if distance == least}
 

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from llmgw.model.replica import ServiceSpec
+from llmgw.nodekit import contract
 from tests.support.fleets import catalog
 from tests.support.joined_machines import Machine, fleet_of
 from tests.support.placement_fleets import (
@@ -68,15 +71,11 @@ def test_small_replicas_fill_a_broken_island_before_they_break_a_whole_one() -> 
 
 
 def test_small_replicas_leave_a_whole_domain_to_a_replica_over_its_trays() -> None:
-    trays = [
-        Machine(f"{rack}{at}", (GB200,) * 4, domain=domain)
-        for rack, domain in (("a", RACK_A), ("b", RACK_B))
-        for at in range(2)
-    ]
-    site = Site(*trays)
+    racks = {"a0": RACK_A, "z0": RACK_A, "b0": RACK_B, "b1": RACK_B}
+    site = Site(*(Machine(name, (GB200,) * 4, domain=domain) for name, domain in racks.items()))
     small = singles(6, GB200)
     site.apply(catalog(*small))
-    assert {names[0][0] for names in where(site.plan(catalog(*small)).placement).values()} == {"a"}
+    assert set(where(site.plan(catalog(*small)).placement).values()) == {("a0",), ("z0",)}
     decision = site.plan(catalog(*small, of("rack", cards_for(4, GB200, nodes=2))))
     assert where(decision.placement, "rack") == {"rack/0": ("b0", "b1")}
     assert changed(decision) == [("create", "rack/0")]
@@ -104,10 +103,13 @@ def test_a_replica_that_fits_a_node_exactly_is_not_put_on_a_larger_one() -> None
     assert where(decision.placement) == {"eight/0": ("n0",), "four/0": ("n1",)}
 
 
-def test_replicas_that_do_not_run_yet_are_placed_otherwise_when_that_makes_room() -> None:
-    machines = [Machine("n0", (H100,) * 3), Machine("n1", (H100,) * 3)]
-    wanted = catalog(of("a", cards_for(2)), of("b", cards_for(2)), *singles(2))
-    assert placed(wanted, fleet_of(*machines)).unplaced == ()
+def test_what_does_not_run_yet_is_placed_otherwise_when_that_makes_room() -> None:
+    weights = contract.Weights("smol", "/srv/models/smol.gguf", layout="gguf", complete=True)
+    site = Site(Machine("n0", (H100,) * 2), Machine("n1", (H100,)))
+    fleet = site.seen(lambda facts: replace(facts, weights=(weights,)), on="n0")
+    dear, pair = of("dear", cards_for(1), priority=10), of("pair", cards_for(2))
+    assert where(placed(catalog(dear), fleet)) == {"dear/0": ("n0",)}
+    assert where(placed(catalog(dear, pair), fleet)) == {"dear/0": ("n1",), "pair/0": ("n0",)}
 
 
 def test_what_runs_and_fits_is_not_moved_to_make_room() -> None:

@@ -12,6 +12,7 @@ from llmgw.model.fabric import Verdict
 from llmgw.model.ids import DeviceClass
 from llmgw.model.node import NodeState
 from llmgw.model.placement import Assignment
+from llmgw.model.plan import StartMembers, StopMembers
 from llmgw.nodekit import contract
 from tests.support.fleets import catalog
 from tests.support.joined_machines import Machine, fleet_of
@@ -214,10 +215,10 @@ def test_any_subset_of_the_free_cards_of_a_node_may_serve() -> None:
 
 
 def test_nodes_on_other_rails_of_an_unjoined_fabric_are_no_group() -> None:
-    rails = {"n1": (0, 1), "n2": (0, 1), "n3": (2, 3)}
+    rails = {"n1": (0, 1), "n2": (2, 3), "n3": (0, 1)}
     ports = [port(name, index, "ib-a", rail=rail) for name, both in rails.items() for index, rail in enumerate(both)]
     found = placed(catalog(replace(WIDE, replicas=2)), with_ports(fleet_of(*nodes("n1", "n2", "n3")), *ports))
-    assert where(found) == {"wide/0": ("n1", "n2")}
+    assert where(found) == {"wide/0": ("n1", "n3")}
 
 
 def test_too_few_nodes_with_room_are_counted() -> None:
@@ -263,6 +264,17 @@ def test_losing_one_member_moves_the_replica_as_one(victim: str) -> None:
     assert set(done(decision, "wide/0").nodes) == {stays, "n3"}
     assert done(decision, "wide/0").from_nodes == ("n1", "n2")
     assert done(decision, "wide/0").reasons[0] == f"{victim} is lost"
+
+
+def test_a_member_that_gets_another_rank_leaves_its_old_unit_before_the_new_one_starts() -> None:
+    site = Site(*nodes("n1", "n2", "n3"))
+    wanted = catalog(WIDE)
+    site.apply(wanted)
+    site.world.state("n1", NodeState.LOST)
+    decision = site.plan(wanted)
+    assert removed(decision) == [("n2", "llmgw-wide.0.1.service")]
+    steps = [type(step) for wave in decision.plan.waves for step in wave.steps]
+    assert steps.index(StopMembers) < steps.index(StartMembers)
 
 
 def test_all_old_units_of_a_replica_go_when_a_member_must_leave() -> None:

@@ -76,8 +76,8 @@ def test_replicas_of_one_model_on_one_disk_need_it_once() -> None:
     assert len(where(found)) == 3
     found = placed(catalog(fetching("a", model="m"), fetching("b", model="m")), fleet(having("n1", disk(free_gb=150))))
     assert len(where(found)) == 2
-    found = placed(catalog(fetching("a", 3), fetching("b")), fleet(having("n1", disk(free_gb=250))))
-    assert len(where(found)) == 4
+    found = placed(catalog(fetching("a", 3), fetching("b", needs_gb=160)), fleet(having("n1", disk(free_gb=250))))
+    assert sentences(found, "n1") == ["has 150 GB of free disk on /, needs 160"]
 
 
 def test_a_shared_filer_is_promised_once_for_the_fleet() -> None:
