@@ -20,11 +20,11 @@ _SECTION = f"\n[{unitfile.SECTION}]\n"
 
 
 def kept(service: ServiceSpec, instance: Instance, profile: ProfileSpec, board: Board) -> Assignment:
-    """The assignment of an instance to the nodes and devices where it is. Units whose text is not known are joined as
-    the fleet is now.
+    """The assignment of an instance to the nodes and devices where it is. What does not run and is started again, and
+    units whose text is not known, are joined as the fleet is now.
     """
     members = tuple(_member(part, board) for part in instance.parts)
-    if any(part.unit.text is None for part in instance.parts):
+    if not instance.working or any(part.unit.text is None for part in instance.parts):
         members = joined(board, members)
     return Assignment(instance.replica, service, profile, members, kept=True, partial=bool(instance.missing))
 

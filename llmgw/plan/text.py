@@ -81,7 +81,7 @@ def _devices(action: Action) -> str:
     first = action.members[0]
     classes = sorted({name.rpartition(" (")[2].rstrip(")") for name in action.devices if name.endswith(")")})
     joined = f"NVLink domain {first.domain}" if first.domain is not None else f"fabric {first.fabric}"
-    known = f", joined by {joined}," if first.domain is not None or first.fabric is not None else ""
+    known = f", joined by {joined}" if first.domain is not None or first.fabric is not None else ""
     return f" with {len(first.devices)} x {' or '.join(classes) or 'device'} each{known}"
 
 
@@ -114,7 +114,9 @@ def _action(action: Action, width: int) -> Iterator[str]:
     if action.from_nodes:
         where = f"{', '.join(action.from_nodes)} -> {where}"
     by = f" by {action.profile}" if action.profile and action.kind is not ActionKind.KEEP else ""
-    yield f"{SYMBOLS[action.kind]} {action.replica:<{width}}  {action.kind.value:<7} {where}{_devices(action)}{by}"
+    comma = "," if by and len(action.members) > 1 else ""
+    what = f"{where}{_devices(action)}{comma}{by}"
+    yield f"{SYMBOLS[action.kind]} {action.replica:<{width}}  {action.kind.value:<7} {what}"
     for reason in action.reasons:
         yield f"    {reason}"
 

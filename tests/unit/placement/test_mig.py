@@ -17,8 +17,8 @@ CUT = Machine("n1", (SLICE, A100, SLICE))
 """Two cards with two instances each, and a whole one."""
 
 
-def used(site_or_machine: Machine, replicas: int) -> list[tuple[str, ...]]:
-    found = placed(catalog(of("small", cards_for(1, SLICE), replicas)), fleet_of(site_or_machine))
+def used(machine: Machine, replicas: int) -> list[tuple[str, ...]]:
+    found = placed(catalog(of("small", cards_for(1, SLICE), replicas)), fleet_of(machine))
     return [tuple(map(str, one.leader.devices)) for one in found.assignments]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.placement import Placement
-from tests.support.fleets import catalog, fleet, node, profile, service
+from tests.support.fleets import GB, catalog, fleet, node, profile, service
 from tests.support.joined_machines import SLICE, Machine, fleet_of
 from tests.support.placement_fleets import H100, cards_for, changed, of, placed, sentences, told, where
 from tests.support.world import World
@@ -45,14 +45,14 @@ def test_any_label_may_be_spread_over() -> None:
 
 
 def test_a_domain_that_could_take_none_does_not_keep_the_share_small() -> None:
-    full = fleet(
+    nodes = fleet(
         node("a0", labels={"rack": "a"}),
         node("b0", labels={"rack": "b"}, cordoned=True),
-        node("c0", labels={"rack": "c"}, memory_gb=64),
+        node("c0", labels={"rack": "c"}, memory_gb=8),
     )
-    selective = profile(node_selector={"rack": "a"})
-    assert len(where(placed(catalog(service(replicas=4, spread="rack")), full))) == 4
-    assert len(where(placed(catalog(service(replicas=4, profiles=(selective,), spread="rack")), full))) == 4
+    assert by_rack(placed(catalog(service(replicas=4, spread="rack")), nodes)) == {"a": 2, "c": 2}
+    for picky in (profile(node_selector={"rack": "a"}), profile(min_memory_bytes=16 * GB)):
+        assert by_rack(placed(catalog(service(replicas=4, profiles=(picky,), spread="rack")), nodes)) == {"a": 4}
 
 
 def test_a_domain_that_could_take_some_but_is_full_keeps_its_share() -> None:

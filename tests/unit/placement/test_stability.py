@@ -17,8 +17,9 @@ from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.plan import ActionKind, Publish
 from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.nodekit import contract
+from tests.support.fabric_fleets import by_pci
 from tests.support.fleets import GB, catalog, model
-from tests.support.joined_machines import SLICE, Machine
+from tests.support.joined_machines import ADAPTERS, SLICE, Machine
 from tests.support.placement_fleets import (
     EIGHT,
     GB200,
@@ -130,6 +131,7 @@ ADMISSION_ONLY: dict[str, Change] = {
     "the adapters are gone": look(lambda facts: replace(facts, rdma_ports=())),
     "one node is in another subnet": look(ports(sm_guids=("0x5000ee0000000001",)), on="n2"),
     "nobody declares the fabric any more": variables(llmgw_fabrics={}),
+    "the fabric is declared by another name": variables(llmgw_fabrics={"ib-z": by_pci(ADAPTERS)}),
     "the disk is full": look(filesystem(free_bytes=0)),
     "the disk hangs": look(filesystem(answers=False)),
     "the disk is read-only": look(filesystem(read_only=True)),
@@ -180,6 +182,13 @@ def test_what_only_admits_moves_nothing_and_restarts_nothing(change: Change, sit
 def test_a_node_that_cannot_be_asked_moves_nothing(state: NodeState, site: Site) -> None:
     away = replace(site.fleet, nodes=tuple(replace(node, state=state) for node in site.fleet.nodes))
     assert changed(site.plan(CATALOG, away)) == []
+
+
+def test_a_node_whose_units_cannot_be_read_moves_nothing(site: Site) -> None:
+    blind = site.seen(lambda facts: replace(facts, units=None, generation=1), on="n2")
+    decision = site.plan(CATALOG, blind)
+    assert changed(decision) == []
+    assert [(one.replica, one.held is not None) for one in decision.plan.unplaced] == [("pair/1", True)]
 
 
 def new(*, device_class: str = H100, nodes: int = 1) -> ServiceSpec:
@@ -277,10 +286,9 @@ def test_losing_a_node_moves_only_its_replicas(victim: str, site: Site) -> None:
 def test_a_better_place_that_appears_moves_nothing() -> None:
     site = Site(Machine("n1", (H100,) * 4, held=(0, 1)), Machine("n2", (H100,) * 4, SOCKETS[2:6], ((0, 1, 2, 3),)))
     wanted = catalog(of("pair", cards_for(2)))
-    small = site.world
-    small.state("n2", NodeState.UNREACHABLE)
+    site.world.state("n2", NodeState.UNREACHABLE)
     site.apply(wanted)
-    small.state("n2", NodeState.OK)
+    site.world.state("n2", NodeState.OK)
     assert where(site.plan(wanted).placement) == {"pair/0": ("n1",)}
     assert changed(site.plan(wanted)) == []
 
