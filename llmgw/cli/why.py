@@ -17,10 +17,11 @@ from llmgw.cli.why_text import why_lines
 from llmgw.decide import Options, bounded
 from llmgw.errors import LlmgwError
 from llmgw.model.node import FleetSnapshot
-from llmgw.model.replica import Catalog, ServiceSpec
-from llmgw.model.why import WhyState
+from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
+from llmgw.model.why import Why, WhyState
 from llmgw.placement.assign import Outcome, place
 from llmgw.placement.why.explain import explain
+from llmgw.placement.why.states import leaving
 from llmgw.plan.why_codec import why_document
 from llmgw.whatif.near import node_of, service_of
 
@@ -41,16 +42,19 @@ def why(
     """Print the answer to a question such as `chat` or `chat/2`; 3 when what was asked for has no place. `node`: what
     these nodes say, in full. Raises LlmgwError for a name that there is not.
     """
-    service, number = _asked(catalog, question)
     nodes = tuple(dict.fromkeys(node_of(fleet, name).name for name in node)) if node else None
     outcome = place(catalog, bounded(fleet, options)[0], reasons=False)
-    if number is not None:
-        _refuse_unknown_replica(outcome, service, number)
-    answer = explain(catalog, outcome, service.name, number, nodes)
+    answer = _leaves(outcome, catalog, question)
+    profiles: tuple[ProfileSpec, ...] = ()
+    if answer is None:
+        service, number = _asked(catalog, question)
+        if number is not None:
+            _refuse_unknown_replica(outcome, service, number)
+        answer, profiles = explain(catalog, outcome, service.name, number, nodes), service.profiles
     if as_json:
         print(json.dumps(why_document(answer), indent=2))
     else:
-        print(page(why_lines(answer, service, _width())))
+        print(page(why_lines(answer, profiles, _width())))
     without = any(one.state in (WhyState.UNPLACED, WhyState.HELD) for one in answer.replicas)
     return exits.UNPLACED if without else exits.OK
 
@@ -75,6 +79,27 @@ def _asked(catalog: Catalog, question: str) -> tuple[ServiceSpec, int | None]:
     return _called(catalog, name) or service_of(catalog, name), int(number)
 
 
+def _leaves(outcome: Outcome, catalog: Catalog, question: str) -> Why | None:
+    """The answer about a service that the catalog does not have any more, or about a replica too many of one; None for
+    all that is wanted.
+    """
+    question = question.strip()
+    if _called(catalog, question) is None:
+        gone = leaving(outcome, question)
+        if gone is not None:
+            return gone
+    name, slash, number = question.rpartition("/")
+    if not slash or not _NUMBER.fullmatch(number) or _called(catalog, question) is not None:
+        return None
+    service = _called(catalog, name)
+    name = name if service is None else service.name
+    if any(one.replica == f"{name}/{number}" for one in outcome.placement.unplaced):
+        return None
+    if any(one.replica == f"{name}/{number}" for one in outcome.placement.assignments):
+        return None
+    return leaving(outcome, name, int(number))
+
+
 def _called(catalog: Catalog, name: str) -> ServiceSpec | None:
     """The service of that name, else the one that clients call so."""
     by_name = (one for one in catalog.services if one.name == name)
@@ -89,13 +114,6 @@ def _refuse_unknown_replica(outcome: Outcome, service: ServiceSpec, number: int)
     known += [one.replica for one in placement.unplaced if one.service == service.name]
     if name in known:
         return
-    stops = next((reason for instance, reason in outcome.surplus if instance.replica == name), None)
-    if stops is not None:
-        raise LlmgwError(
-            "unknown-replica",
-            f"{name} is to be stopped: {stops}",
-            fix=f"to keep it, raise replicas of {service.name} above {service.replicas} in the catalog",
-        )
     known.sort(key=lambda replica: int(replica.rpartition("/")[2]))
     fix = f"it has {listed(known)}" if known else "the catalog asks for no replica of it"
     raise LlmgwError("unknown-replica", f"{service.name} has no replica {number}", fix=fix)

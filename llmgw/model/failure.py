@@ -10,12 +10,15 @@ from llmgw.model.ids import NodeName, ServiceName
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What one service loses: replicas now, those lost, and those of the lost that would have no other place."""
+    """What one service loses: replicas that have a place now, those lost, and those of the lost that would have none
+    any more. `wanted`: how many the catalog asks for.
+    """
 
     service: ServiceName
     replicas: int
     lost: int
     short: int
+    wanted: int
 
     @property
     def down(self) -> bool:

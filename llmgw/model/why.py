@@ -17,9 +17,13 @@ class WhyState(enum.Enum):
     """It gets a place in this plan."""
     KEPT = "kept"
     """It runs and stays where it is."""
+    DOWN = "down"
+    """It keeps its place and does not run there now: apply starts it again."""
     UNPLACED = "unplaced"
     HELD = "held"
     """Nothing is done about it on purpose: it may run where nobody can see (P9)."""
+    STOPS = "stops"
+    """It runs and nobody wants it: apply stops it."""
 
 
 class Cost(enum.Enum):
@@ -33,6 +37,8 @@ class Cost(enum.Enum):
     """What replicas are changes: a shorter context, other numbers of devices, no spread; those that run may restart."""
     TAKES = "takes"
     """Something that runs is moved or stopped."""
+    PROMISE = "promise"
+    """What is said of a node or asked for on purpose changes: where it is, how much it must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ class Check:
     has: float | None = None
     needs: float | None = None
     unit: str | None = None
+    known: bool = True
+    """Whether that could be seen; what is unknown passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +155,10 @@ class Why:
     """By profile in order of preference, then by node."""
     relaxations: tuple[Relaxation, ...] = ()
     """The cheapest first; only where the subject has no place."""
+    first: tuple[str, ...] = ()
+    """What has to be done before anything else is worth it, in sentences: facts to read, a catalog to mend."""
+    hardware: bool = False
+    """More nodes would give the subject a place: somewhere nothing but devices is lacking."""
     fresh: Place | None = None
     """Where a kept replica would go if it were placed now; None when its own place is the best, or the only one."""
     asked_nodes: tuple[NodeName, ...] | None = None

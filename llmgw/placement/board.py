@@ -237,6 +237,18 @@ class Board:
                 best = place if best is None or place < best else best
         return None if best is None else self.on(ask, replica, self.ledgers[best[2]])
 
+    def has_place_for(self, assignment: Assignment) -> bool:
+        """Whether a replica could be put exactly where an assignment says: its devices, memory and ports are free, and
+        its spread holds. Ports of what runs are its own.
+        """
+        ask = self.ask(assignment.service, assignment.profile)
+        for member in assignment.members:
+            ledger = self.ledgers[member.node]
+            ports = () if assignment.kept else _ports(assignment, member)
+            if not ledger.has_free(member.devices, ports) or not self.takes(ask, ledger):
+                return False
+        return True
+
     def on(self, ask: Ask, replica: ReplicaId, ledger: Ledger) -> Assignment | None:
         """The assignment of a replica of one member to an eligible node; None when it does not fit there now."""
         if not self.takes(ask, ledger):

@@ -65,7 +65,10 @@ def _losses(board: Board, gone: frozenset[NodeName]) -> tuple[Loss, ...]:
     for name in _homeless(board, gone, list(lost.values())):
         short[name] += 1
     counts = {name: sum(one.service.name == name for one in lost.values()) for name in replicas}
-    return tuple(Loss(ServiceName(name), replicas[name], counts[name], short[name]) for name in sorted(replicas))
+    wanted: dict[str, int] = {one.service.name: one.service.replicas for one in lost.values()}
+    return tuple(
+        Loss(ServiceName(name), replicas[name], counts[name], short[name], wanted[name]) for name in sorted(replicas)
+    )
 
 
 def _homeless(board: Board, gone: frozenset[NodeName], lost: list[Assignment]) -> list[str]:

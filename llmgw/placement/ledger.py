@@ -96,6 +96,10 @@ class Ledger:
                 return port
         return None
 
+    def has_free(self, devices: Iterable[DeviceId], ports: Iterable[int]) -> bool:
+        """Whether nobody has any of these devices and ports."""
+        return not self.taken & self._mask(devices) and self._ports.isdisjoint(ports)
+
     def reserve_ports(self, ports: Iterable[int]) -> None:
         """Ports that units hold already, or that leave only while this plan is carried out."""
         self._ports.update(ports)

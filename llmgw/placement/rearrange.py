@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf
 
-from llmgw.model.ids import NodeName, ReplicaId
+from llmgw.model.ids import ReplicaId
 from llmgw.model.node import NodeState
 from llmgw.model.placement import Assignment
 from llmgw.model.replica import ProfileSpec, ServiceSpec
@@ -217,8 +217,8 @@ class _Search:
         target = self._board.find(self._service, profile, self._replica, outside=outside)
         if target is None:
             return None
-        left = self._back_again(ask, left, target)
         self._take(target)
+        left = self._back_again(left)
         changes: list[tuple[Assignment, Assignment | None]] = []
         for old in sorted(left, key=_hardest_first):
             placed = self._elsewhere(old)
@@ -249,27 +249,15 @@ class _Search:
         enough = devices >= lack
         return one.service.priority, one.kept, not enough, everywhere if enough else -devices, one.replica
 
-    def _back_again(self, ask: Ask, left: list[Assignment], target: Assignment) -> list[Assignment]:
-        """Those that must really leave: whoever fits back beside the target stays."""
+    def _back_again(self, left: list[Assignment]) -> list[Assignment]:
+        """Those that must really leave now that the replica has its place: whoever still fits where it was stays."""
         leaving = []
         for one in reversed(left):
-            self._board.take(one)
-            still = all(
-                not set(mine.devices) & set(theirs.devices)
-                for mine in target.members
-                for theirs in one.members
-                if mine.node == theirs.node
-            ) and all(self._fits_on(ask, member.node) for member in target.members)
-            self._board.give_back(one)
-            if still:
+            if self._board.has_place_for(one):
                 self._take(one)
-                self._log[-1] = (True, one)
             else:
                 leaving.append(one)
         return leaving
-
-    def _fits_on(self, ask: Ask, name: NodeName) -> bool:
-        return self._fits(ask, self._board.ledgers[name])
 
     def _elsewhere(self, old: Assignment) -> list[tuple[Assignment, Assignment | None]] | None:
         """Another place for a replica that leaves, with all that this changes in turn; None when there is none."""

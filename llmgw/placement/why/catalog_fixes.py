@@ -11,10 +11,13 @@ from llmgw.model.ids import DeviceClass
 from llmgw.model.node import Device
 from llmgw.model.replica import ProfileSpec
 from llmgw.model.why import Cost, Step
+from llmgw.placement.heads import SHARING, heads_of
 from llmgw.placement.why.asked import GB, Asked
 from llmgw.placement.why.edits import Edit
 
 _PORTS_END = 65535
+_NEAR = 0.9
+"""Down to this part of what is asked for it is a matter of taste."""
 
 
 def unselect(asked: Asked) -> Iterator[Edit]:
@@ -26,10 +29,11 @@ def unselect(asked: Asked) -> Iterator[Edit]:
     step = Step("node-selector", f"take {told} out of node_selector", dict.fromkeys(sorted(missing)), entry=asked.entry)
     yield Edit(
         step,
-        Cost.SETTING,
+        Cost.PROMISE,
         harshness=len(missing),
         group=told,
         on_profile=lambda profile: replace(profile, node_selector=left),
+        caution=f"only if it may serve where {told} does not hold",
     )
 
 
@@ -66,7 +70,10 @@ def other_class(asked: Asked) -> Iterator[Edit]:
             "devices",
             entry=asked.entry,
         )
-        caution = None if _surely_fits(asked, one) else f"see with `llmgw fit` whether the model fits one {name}"
+        doubts = [] if _surely_fits(asked, one) else [f"see with `llmgw fit` whether the model fits one {name}"]
+        if _heads_may_not_divide(asked):
+            doubts.append(f"its attention heads are unknown, and {profile.tensor_parallel} seldom divides them")
+        caution = "; ".join(doubts) or None
         yield Edit(step, Cost.SETTING, group=name, on_profile=_adds_class(name), caution=caution)
 
 
@@ -76,7 +83,9 @@ def fewer_devices(asked: Asked) -> Iterator[Edit]:
     if profile.nodes > 1 or profile.pipeline_parallel > 1:
         return
     free = max((len(asked.ledger.free_devices(name)) for name in profile.devices), default=0)
-    size = next((size for size in range(min(free, profile.gpus - 1), 0, -1) if profile.gpus % size == 0), None)
+    heads = heads_of(asked.appetite) if profile.engine in SHARING and profile.tensor_parallel == profile.gpus else None
+    whole = heads or profile.gpus
+    size = next((size for size in range(min(free, profile.gpus - 1), 0, -1) if whole % size == 0), None)
     if size is None:
         return
     tensor = size if profile.tensor_parallel == profile.gpus else profile.tensor_parallel
@@ -96,6 +105,33 @@ def fewer_devices(asked: Asked) -> Iterator[Edit]:
         on_profile=lambda one: replace(one, gpus=size, tensor_parallel=tensor),
         caution="see whether the model fits with `llmgw fit`; running replicas of the profile restart or move",
     )
+
+
+def other_parts(asked: Asked) -> Iterator[Edit]:
+    """The next smaller and the next larger tensor-parallel size that divide the attention heads, with the devices that
+    they need.
+    """
+    profile, heads = asked.profile, heads_of(asked.appetite)
+    if heads is None:
+        return
+    now = profile.tensor_parallel
+    sizes = [size for size in range(1, heads + 1) if heads % size == 0 and _adds_up(profile, size)]
+    smaller, larger = [size for size in sizes if size < now], [size for size in sizes if size > now]
+    for size in (*smaller[-1:], *larger[:1]):
+        gpus = 0 if profile.on_cpu else size * profile.pipeline_parallel // profile.nodes
+        each = "" if profile.on_cpu else f" and {gpus} device{'s' if gpus > 1 else ''}"
+        members = f" on each of {profile.nodes} nodes" if profile.nodes > 1 else ""
+        step = Step(
+            "fewer-devices" if size < now else "more-devices",
+            f"serve with tensor_parallel {size}{each}{members}",
+            {"gpus": gpus, "tensor_parallel": size},
+            heads,
+            size,
+            "attention heads",
+            entry=asked.entry,
+        )
+        caution = "see whether the model fits with `llmgw fit`" if size < now else None
+        yield Edit(step, Cost.CHANGES, abs(size - now), str(size), on_profile=_cut(gpus, size), caution=caution)
 
 
 def less_memory(asked: Asked) -> Iterator[Edit]:
@@ -177,7 +213,30 @@ def _lower(
     step = Step(
         key, f"lower {key} from {needs / GB:g} to {left:g}", {key: left}, has, needs, "bytes", entry=asked.entry
     )
-    yield Edit(step, Cost.SETTING, -left, on_profile=lambda profile: change(profile, int(left * GB)))
+    far = left * GB < needs * _NEAR
+    yield Edit(
+        step,
+        Cost.PROMISE if far else Cost.SETTING,
+        -left,
+        on_profile=lambda profile: change(profile, int(left * GB)),
+        caution=f"does the profile ask for {needs / GB:g} GB on purpose?" if far else None,
+    )
+
+
+def _heads_may_not_divide(asked: Asked) -> bool:
+    """Whether a size that few models can be cut by is asked for of one whose heads nobody knows."""
+    profile = asked.profile
+    odd = profile.tensor_parallel & (profile.tensor_parallel - 1)
+    return bool(odd) and profile.engine in SHARING and heads_of(asked.appetite) is None
+
+
+def _adds_up(profile: ProfileSpec, size: int) -> bool:
+    """Whether the ranks of that size are spread evenly over the nodes of the profile."""
+    return profile.on_cpu or size * profile.pipeline_parallel % profile.nodes == 0
+
+
+def _cut(gpus: int, size: int) -> Callable[[ProfileSpec], ProfileSpec]:
+    return lambda profile: replace(profile, gpus=gpus, tensor_parallel=size)
 
 
 def _allows(fields: tuple[str, ...]) -> Callable[[ProfileSpec], ProfileSpec]:

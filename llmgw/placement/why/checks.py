@@ -7,6 +7,7 @@ What fails is what placement itself says; what is met is said here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from llmgw.model.node import Node
 from llmgw.model.placement import Rejection
@@ -14,9 +15,13 @@ from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.model.why import Check
 from llmgw.placement.board import Board
 from llmgw.placement.feasibility import Ask, chosen_class
+from llmgw.placement.heads import SHARING, heads_of
 from llmgw.placement.ledger import Ledger
+from llmgw.placement.memory.device_memory import classes_there
 
 GB = 10**9
+_UNKNOWN = "unknown: "
+"""How a sentence begins about what could not be seen."""
 Met = tuple[str, float | None, float | None, str | None]
 """What a constraint says that is met, has, needs, unit."""
 
@@ -33,11 +38,24 @@ def failing(board: Board, service: ServiceSpec, profile: ProfileSpec, node: Node
     """
     found = tuple(map(check_of, board.rejections(service, profile, node)))
     unfit = any(one.constraint in _UNFIT for one in found)
-    return tuple(one for one in found if not (unfit and one.constraint == "devices" and not _lacks(one)))
+    told = (_of_classes_there(one, profile, board.ledgers[node.name]) for one in found)
+    return tuple(one for one in told if not (unfit and one.constraint == "devices" and not _lacks(one)))
 
 
 def _lacks(check: Check) -> bool:
     return check.has is None or check.needs is None or check.has < check.needs
+
+
+def _of_classes_there(check: Check, profile: ProfileSpec, ledger: Ledger) -> Check:
+    """What is said of devices, by the classes that the node has of those that the profile names."""
+    there = classes_there(profile, ledger.node)
+    if check.constraint != "devices" or check.has is None or not there:
+        return check
+    has = max(len(ledger.free_devices(one)) for one in there)
+    count = sum(device.device_class in there for device in ledger.node.devices or ())
+    needs = f"needs {profile.gpus}"
+    out = check.message.partition(needs)[2]
+    return replace(check, has=has, message=f"has {has} free of {count} {' or '.join(there)}, {needs}{out}")
 
 
 def checks(board: Board, service: ServiceSpec, profile: ProfileSpec, node: Node) -> tuple[Check, ...]:
@@ -58,7 +76,7 @@ def _met(ask: Ask, ledger: Ledger) -> Iterator[Check]:
         found = says(ask, ledger)
         if found is not None:
             message, has, needs, unit = found
-            yield Check(name, True, message, has, needs, unit)  # noqa: FBT003
+            yield Check(name, True, message, has, needs, unit, known=not message.startswith(_UNKNOWN))  # noqa: FBT003
 
 
 def _support(ask: Ask, ledger: Ledger) -> Met | None:
@@ -68,7 +86,30 @@ def _support(ask: Ask, ledger: Ledger) -> Met | None:
 
 def _state(ask: Ask, ledger: Ledger) -> Met | None:
     del ask
-    return f"{ledger.node.name} is {ledger.node.state.value}", None, None, None
+    node = ledger.node
+    oldest = node.facts_age_s if node.oldest_age_s is None else max(node.oldest_age_s, node.facts_age_s or 0.0)
+    age = "" if oldest is None else f", by facts that are {_old(oldest)} old"
+    stale = ": run `llmgw facts refresh`" if node.stale else ""
+    return f"{node.name} is {node.state.value}{age}{stale}", None, None, None
+
+
+def _old(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _heads(ask: Ask, ledger: Ledger) -> Met | None:
+    """Unknown heads are no constraint, and are said: the engine may refuse to start."""
+    del ledger
+    parts, heads = ask.profile.tensor_parallel, heads_of(ask.appetite)
+    if parts == 1 or ask.profile.engine not in SHARING:
+        return None
+    if heads is None:
+        message = f"{_UNKNOWN}no config.json of {ask.profile.model.name} was seen; {parts} has to divide them"
+        return message, None, parts, "attention heads"
+    return f"{heads} attention heads, tensor_parallel {parts} divides them", heads, parts, "attention heads"
 
 
 def _not_kept_away(ask: Ask, ledger: Ledger) -> Met | None:
@@ -107,7 +148,7 @@ def _memory(ask: Ask, ledger: Ledger) -> Met | None:
     if needs is None:
         return None
     if has is None:
-        return f"its memory is unknown, which refuses nothing; needs {needs / GB:.0f} GB", None, needs, "bytes"
+        return f"{_UNKNOWN}its memory, which refuses nothing; needs {needs / GB:.0f} GB", None, needs, "bytes"
     return f"{has / GB:.0f} GB of memory left, needs {needs / GB:.0f}", has, needs, "bytes"
 
 
@@ -119,7 +160,7 @@ def _disk(ask: Ask, ledger: Ledger) -> Met | None:
         return "the weights are there: no disk is needed", None, None, None
     room = ledger.room(ask.profile.model.name)
     if room is None:
-        return f"its disks are unknown, which refuses nothing; needs {needs / GB:.0f} GB", None, needs, "bytes"
+        return f"{_UNKNOWN}its disks, which refuses nothing; needs {needs / GB:.0f} GB", None, needs, "bytes"
     message = f"{room.free_bytes / GB:.0f} GB of disk left on {room.mount_point}, needs {needs / GB:.0f}"
     return message, room.free_bytes, needs, "bytes"
 
@@ -134,6 +175,9 @@ def _spread(ask: Ask, ledger: Ledger) -> Met | None:
 
 def _port(ask: Ask, ledger: Ledger) -> Met | None:
     del ask
+    system = ledger.node.facts.system if ledger.node.facts else None
+    if system is None or system.listening_ports is None:
+        return f"{_UNKNOWN}which of its ports are taken", None, None, None
     port = ledger.free_port()
     return None if port is None else (f"port {port} is free", None, None, None)
 
@@ -146,7 +190,7 @@ def _topology(ask: Ask, ledger: Ledger) -> Met | None:
     devices = ledger.devices(chosen)
     if any(one.nvlink_peers is not None or one.numa_node is not None for one in devices):
         return None
-    return "how its devices are joined is unknown: they are taken by index", None, None, None
+    return f"{_UNKNOWN}how its devices are joined; they are taken by index", None, None, None
 
 
 MET: dict[str, Callable[[Ask, Ledger], Met | None]] = {
@@ -159,7 +203,7 @@ MET: dict[str, Callable[[Ask, Ledger], Met | None]] = {
     "engine": _engine,
     "capability": lambda _ask, _ledger: None,
     "driver": lambda _ask, _ledger: None,
-    "heads": lambda _ask, _ledger: None,
+    "heads": _heads,
     "class": lambda _ask, _ledger: None,
     "devices": _devices,
     "device-memory": lambda _ask, _ledger: None,

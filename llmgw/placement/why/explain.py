@@ -12,14 +12,16 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from llmgw.model.ids import NodeName, ReplicaId
-from llmgw.model.placement import Assignment, ScoreTerm, Unplaced
+from llmgw.model.placement import Assignment, ScoreTerm
 from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.model.why import NodeWhy, Place, ReplicaWhy, Why, WhyState
 from llmgw.placement.assign import Outcome
 from llmgw.placement.board import Board
 from llmgw.placement.score import total
 from llmgw.placement.why.checks import checks, failing
+from llmgw.placement.why.first import comes_first, hardware_helps
 from llmgw.placement.why.relaxations import relaxations
+from llmgw.placement.why.states import States, place_of, subject_of
 
 RUNNERS_UP = 5
 """Nodes whose score is compared with the chosen one's term by term."""
@@ -43,7 +45,7 @@ def explain(
         raise KeyError(service)
     answer = _Answer(outcome, spec)
     asked = answer.replicas if number is None else {number: answer.replicas[number]}
-    subject = _subject(asked.values())
+    subject = subject_of(asked.values())
     why = Why(
         spec.name,
         None if number is None else asked[number].replica,
@@ -53,12 +55,6 @@ def explain(
         asked_nodes=None if nodes is None else tuple(sorted(nodes)),
     )
     return why if subject is None else answer.about(why, subject)
-
-
-def _subject(replicas: Iterable[ReplicaWhy]) -> ReplicaWhy | None:
-    """The replica that the nodes are asked about: the first without a place, or the first."""
-    order = [WhyState.UNPLACED, WhyState.HELD, WhyState.PLACED, WhyState.KEPT]
-    return min(replicas, key=lambda one: order.index(one.state), default=None)
 
 
 @dataclass(slots=True)
@@ -73,27 +69,14 @@ class _Answer:
     @property
     def replicas(self) -> dict[int, ReplicaWhy]:
         """How it stands with every replica of the service, by number."""
-        found = [_assigned(one, self.outcome) for one in self._assignments()]
-        found += [self._unplaced(one) for one in self.outcome.placement.unplaced if one.service == self.service.name]
+        states = States(self.outcome)
+        found = [states.assigned(one) for one in self._assignments()]
+        found += [states.unplaced(one) for one in self.outcome.placement.unplaced if one.service == self.service.name]
         by_number = {int(one.replica.rpartition("/")[2]): one for one in found}
         return dict(sorted(by_number.items()))
 
     def _assignments(self) -> Iterator[Assignment]:
         return (one for one in self.outcome.placement.assignments if one.service.name == self.service.name)
-
-    def _unplaced(self, one: Unplaced) -> ReplicaWhy:
-        if one.held is not None:
-            return ReplicaWhy(one.replica, WhyState.HELD, one.held)
-        if one.gave_way_to is not None:
-            return ReplicaWhy(one.replica, WhyState.UNPLACED, f"gave way to {one.gave_way_to} and fits nowhere else")
-        left = self.outcome.displaced.get(one.replica)
-        if left is not None:
-            where = ", ".join(left[0].nodes)
-            reason = f"has to leave {where} ({left[1]}), goes on there, and fits nowhere else"
-            return ReplicaWhy(one.replica, WhyState.UNPLACED, reason)
-        count = len(self.board.ledgers)
-        nowhere = f"fits on none of {count} nodes" if count > 1 else "does not fit on the one node"
-        return ReplicaWhy(one.replica, WhyState.UNPLACED, nowhere if count else "finds no nodes in the inventory")
 
     def about(self, why: Why, subject: ReplicaWhy) -> Why:
         """The answer with what the nodes say about one replica."""
@@ -109,7 +92,12 @@ class _Answer:
         why = replace(why, nodes=nodes, fresh=fresh)
         if subject.state is not WhyState.UNPLACED:
             return why
-        return replace(why, relaxations=relaxations(self.outcome, self.service, subject.replica, nodes))
+        return replace(
+            why,
+            first=tuple(comes_first(self.board, self.service, nodes)),
+            relaxations=relaxations(self.outcome, self.service, subject.replica, nodes),
+            hardware=hardware_helps(self.service, nodes),
+        )
 
     def _fresh(self, replica: ReplicaId, now: Assignment | None) -> Place | None:
         """Where a kept replica would be placed, if that is elsewhere."""
@@ -172,33 +160,6 @@ class _Answer:
     def _terms(self, profile: ProfileSpec, replica: ReplicaId, name: NodeName) -> tuple[ScoreTerm, ...]:
         found = self.board.on(self.board.ask(self.service, profile), replica, self.board.ledgers[name])
         return () if found is None else found.score
-
-
-def _assigned(one: Assignment, outcome: Outcome) -> ReplicaWhy:
-    place = place_of(one, outcome.board)
-    where = ", ".join(member.node for member in one.members)
-    if one.kept:
-        return ReplicaWhy(one.replica, WhyState.KEPT, f"runs on {where} and stays", place)
-    left = outcome.displaced.get(one.replica)
-    reason = f"goes to {where}"
-    if left is not None and where != ", ".join(left[0].nodes):
-        reason = f"moves from {', '.join(left[0].nodes)} to {where}: {left[1]}"
-    elif left is not None:
-        reason = f"starts anew on {where}: {left[1]}"
-    if one.preempts:
-        reason += f"; {', '.join(one.preempts)} gave way"
-    return ReplicaWhy(one.replica, WhyState.PLACED, reason, place)
-
-
-def place_of(one: Assignment, board: Board) -> Place:
-    """A place with its devices as people name them."""
-    names = []
-    for member in one.members:
-        known = {device.uuid: device for device in board.ledgers[member.node].node.devices or ()}
-        for uuid in member.devices:
-            device = known.get(uuid)
-            names.append(uuid if device is None else f"{device.display_name} ({device.device_class})")
-    return Place(one.profile.name, one.members, tuple(names), one.score, total(one.score) if one.score else None)
 
 
 def _compared(

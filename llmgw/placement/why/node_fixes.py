@@ -47,13 +47,14 @@ def label(asked: Asked) -> Iterator[Edit]:
     missing = {key: value for key, value in sorted(wanted.items()) if asked.node.labels.get(key) != value}
     told = ", ".join(f"{key}={value}" for key, value in missing.items())
     has = {key: asked.node.labels[key] for key in missing if key in asked.node.labels}
-    caution = f"{_named(has)} of the node is then gone" if has else None
+    lost = f"; {_named(has)} of the node is then gone" if has else ""
+    caution = f"only if the node really is {told}{lost}"
     step = Step("label", f"label {told} on {{nodes}}", dict(missing), how="llmgw_labels in the inventory")
     yield Edit(
         step,
-        Cost.SETTING,
+        Cost.PROMISE,
         harshness=len(has),
-        group=f"{told} {caution or ''}",
+        group=f"{told} {lost}",
         on_node=lambda node: replace(node, labels=node.labels | missing),
         caution=caution,
     )
@@ -132,10 +133,10 @@ def tell_domain(asked: Asked) -> Iterator[Edit]:
     if spread is None or spread == "node" or spread in asked.node.labels:
         return
     step = Step("label-domain", f"label {spread} on {{nodes}}", {spread: None}, how="llmgw_labels in the inventory")
-    caution = f"it helps only if that {spread} has not got its share yet"
+    caution = f"say where it really is; it helps only if that {spread} has not got its share yet"
     yield Edit(
         step,
-        Cost.SETTING,
+        Cost.PROMISE,
         on_node=lambda node: replace(node, labels=node.labels | {spread: f"of {node.name}"}),
         caution=caution,
     )

@@ -71,9 +71,10 @@ def higher_priority(
         place = None if then is None else then.board.assigned.get(replica)
         if then is not None and place is not None and asked >= {member.node for member in place.members}:
             gone = sorted(board.assigned.keys() - then.board.assigned.keys())
-            caution = "others then move to make room"
-            if gone:
-                caution = f"{named(gone, _NAMED, 'and')} then {'has' if len(gone) == 1 else 'have'} no place"
+            caution = (
+                f"{named(gone, _NAMED, 'and')} then {'has' if len(gone) == 1 else 'have'} no place" if gone else ""
+            )
+            caution = "; ".join(filter(None, (caution, _moved(outcome, then))))
             step = Step(
                 "priority",
                 f"raise the priority of {service.name} from {service.priority} to {priority}",
@@ -83,8 +84,18 @@ def higher_priority(
                 entry=f"services.{service.name}",
             )
             nodes = tuple(member.node for member in place.members)
-            return Relaxation("priority", step.words, Cost.TAKES, nodes, place.profile.name, (step,), caution)
+            return Relaxation("priority", step.words, Cost.TAKES, nodes, place.profile.name, (step,), caution or None)
     return None
+
+
+def _moved(before: Outcome, then: Outcome) -> str:
+    """Who of those that run would then be elsewhere: `chat/2 moves from n1 to n2`."""
+    words = []
+    for replica, old in sorted(before.board.assigned.items()):
+        new = then.board.assigned.get(replica)
+        if new is not None and old.kept and not new.kept and _where(new) != _where(old):
+            words.append(f"{replica} moves from {_where(old)} to {_where(new)}")
+    return named(words, _NAMED, "and") if words else ""
 
 
 def named(names: Sequence[str], most: int, word: str) -> str:

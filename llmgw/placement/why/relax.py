@@ -18,6 +18,7 @@ from llmgw.placement.why.catalog_fixes import (
     no_spread,
     one_node,
     other_class,
+    other_parts,
     unselect,
 )
 from llmgw.placement.why.fabric_fixes import confirm_fabric, join_domain
@@ -32,6 +33,7 @@ FIXES: dict[str, tuple[Fix, ...]] = {
     "engine": (install,),
     "driver": (update_driver,),
     "capability": (allow_slow_path, other_class),
+    "heads": (other_parts,),
     "class": (other_class,),
     "devices": (free_card, other_class, fewer_devices, fewer_others),
     "memory": (less_memory, fewer_others),
@@ -47,12 +49,7 @@ FIXES: dict[str, tuple[Fix, ...]] = {
 ORDER = (
     "uncordon",
     "undrain",
-    "label",
-    "label-domain",
     "port-range",
-    "min_free_disk_gb",
-    "min_memory_gb",
-    "node-selector",
     "device-class",
     "reach",
     "free-disk",
@@ -74,5 +71,10 @@ ORDER = (
     "move",
     "priority",
     "fewer-replicas",
+    "min_free_disk_gb",
+    "min_memory_gb",
+    "label-domain",
+    "label",
+    "node-selector",
 )
 """Kinds of steps; of two that cost the same the earlier one is told first."""

@@ -31,6 +31,8 @@ that a sentence names, and steps of a relaxation."""
 _CHOICES = 2
 """Edits that are looked at for each constraint of a node on which several fail."""
 _COSTS = list(Cost)
+_SIZED = {"devices", "device-memory"}
+"""Constraints that ask something else of a replica of another size."""
 Key = tuple[str, ...]
 
 
@@ -64,13 +66,13 @@ def relaxations(
     groups = sorted(_grouped(scene, refusals), key=lambda group: group.rank)[:_GROUPS]
     fewest = min((group.steps for group in groups), default=0)
     simple = [group for group in groups if group.steps == fewest]
-    found = list(_first(MOST, (_tried(trials, group) for group in simple)))
+    found = list(_first(MOST, (_tried(trials, group) for group in simple), ()))
     if len(found) < MOST:
         about = trials, outcome, service, replica, {why.node for why in refusals}
         found += filter(None, (moves(*about), higher_priority(*about)))
     if len(found) < ENOUGH:
         others = [group for group in groups if group.steps == fewest + 1]
-        found += _first(MOST - len(found), (_tried(trials, group) for group in others))
+        found += _first(MOST - len(found), (_tried(trials, group) for group in others), found)
     return tuple(sorted(found, key=_cheapest_first)[:MOST])
 
 
@@ -78,8 +80,20 @@ def _cheapest_first(one: Relaxation) -> tuple[int, int, int]:
     return _COSTS.index(one.cost), one.kind.count("+"), _place_of(one.kind)
 
 
-def _first(most: int, relaxations: Iterable[Relaxation | None]) -> Iterable[Relaxation]:
-    return itertools.islice((one for one in relaxations if one is not None), most)
+def _first(most: int, relaxations: Iterable[Relaxation | None], before: Iterable[Relaxation]) -> Iterable[Relaxation]:
+    """The first of those that work, each thing to do once: several pools of nodes may ask for the same."""
+    return itertools.islice(_once(relaxations, {_what(one) for one in before}), most)
+
+
+def _once(relaxations: Iterable[Relaxation | None], told: set[Key]) -> Iterator[Relaxation]:
+    for one in relaxations:
+        if one is not None and _what(one) not in told:
+            told.add(_what(one))
+            yield one
+
+
+def _what(one: Relaxation) -> Key:
+    return (one.sentence, *(step.entry or "" for step in one.steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +165,10 @@ def _proposals(scene: _Scene, profile: ProfileSpec, why: NodeWhy) -> Iterator[tu
 def _to_mend(profile: ProfileSpec, failing: Sequence[Check]) -> list[Check]:
     """What has to be mended on this node: that too few others have room is mended there, where something else fails."""
     own = [check for check in failing if check.constraint != "partners"]
-    return own if profile.nodes > 1 and own else list(failing)
+    failing = own if profile.nodes > 1 and own else list(failing)
+    # Another size of a replica asks for other numbers of devices too: the trial tells whether there are as many.
+    resized = any(check.constraint == "heads" for check in failing)
+    return [check for check in failing if not (resized and check.constraint in _SIZED)]
 
 
 def _keys(board: Board, profile: ProfileSpec, node: NodeName, edits: Sequence[Edit]) -> Iterator[Key]:
@@ -225,12 +242,13 @@ def _together(trials: Trials, group: _Group) -> Relaxation | None:
     for _harshness, node, edits in group.proposals[:most]:
         done[node] = tuple(common.get(edit.step.kind, edit) for edit in edits)
         if trials.fits(group.profile.name, done):
-            return _told(group, done[node], tuple(done), together=True)
+            of_catalog = all(edit.of_catalog for edit in done[node])
+            return _told(group, done[node], trials.place if of_catalog else tuple(done), together=True)
     return None
 
 
 def _told(group: _Group, edits: Sequence[Edit], nodes: tuple[NodeName, ...], *, together: bool = False) -> Relaxation:
-    names = named(nodes, _NAMED, "and" if together else "or")
+    names = named(nodes, len(nodes), "and") if together else named(nodes, _NAMED, "or")
     steps: list[Step] = []
     words: list[str] = []
     for edit in sorted(edits, key=lambda one: one.of_catalog):

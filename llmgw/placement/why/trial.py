@@ -48,6 +48,8 @@ class Trials:
         self._budget = WHOLE
         self.ahead = sum(one.service == service.name for one in self._before)
         """Replicas of the same service that have no place and come first."""
+        self.place: tuple[NodeName, ...] = ()
+        """The nodes that the last trial found for the replica."""
 
     def fits(self, profile: ProfileName, edits: Edits, moved: Mapping[ReplicaId, Assignment] = NOT_MOVED) -> bool:
         """Whether the replica has a place on the nodes of `edits` after all of them, by whatever profile. `moved`: new
@@ -83,8 +85,10 @@ class Trials:
                 hopeless.add(waiting.service)
             else:
                 board.take(found)
-        if _first_place(board, services[self._service.name], self._replica) is None:
+        place = _first_place(board, services[self._service.name], self._replica)
+        if place is None:
             return False
+        self.place = tuple(member.node for member in place.members)
         return bool(moved) or self._in_the_whole_fleet(catalog, edits)
 
     def _in_the_whole_fleet(self, catalog: Catalog, edits: Edits, *, unless: bool = False) -> bool:
@@ -92,7 +96,11 @@ class Trials:
         run yet, and edits may make places of others worse. When `WHOLE` is spent it has one, `unless` that is doubtful.
         """
         outcome = self.placed_again(catalog, edits)
-        return not unless if outcome is None else self._replica in outcome.board.assigned
+        if outcome is None:
+            return not unless
+        place = outcome.board.assigned.get(self._replica)
+        self.place = self.place if place is None else tuple(member.node for member in place.members)
+        return place is not None
 
     def _outranked(self) -> bool:
         """Whether something more important has no place, to which the replica might have to give way."""

@@ -144,9 +144,62 @@ def test_a_name_that_there_is_not_is_told_with_those_that_may_be_meant(
 def test_a_replica_that_is_stopped_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     wanted, seen = _running()
     fewer = replace(wanted, services=tuple(replace(one, replicas=4) for one in wanted.services))
-    with pytest.raises(LlmgwError, match=r"batch/30 is to be stopped: the catalog asks for 4 of batch"):
-        why(fewer, seen, "batch/30", None, Options(), as_json=False)
-    assert capsys.readouterr().out == ""
+    assert why(fewer, seen, "batch/30", None, Options(), as_json=False) == 0
+    assert capsys.readouterr().out == "batch/30 runs on gpu-08; the catalog asks for 4 of batch, so apply stops it.\n"
+
+
+def test_what_runs_and_the_catalog_does_not_have_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted, seen = _running()
+    without = replace(wanted, services=tuple(one for one in wanted.services if one.name != "batch"))
+    assert why(without, seen, "batch", None, Options(), as_json=False) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[:2] == [
+        "The catalog has no service batch.",
+        "  batch/0 runs on gpu-05; the catalog has no service batch, so apply stops it.",
+    ]
+    why(without, seen, "batch/1", None, Options(), as_json=True)
+    assert json.loads(capsys.readouterr().out)["replicas"][0]["state"] == "stops"
+
+
+def test_one_replica_of_several_has_no_place_in_the_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = catalog(service(replicas=3, profiles=(profile(min_memory_bytes=40 * GB),)))
+    why(wanted, fleet(node("n1"), node("n2")), "chat", None, Options(), as_json=False)
+    assert capsys.readouterr().out.startswith("1 of 3 replicas of chat has no place.\n")
+
+
+def test_nodes_with_other_hardware_are_one_line_and_the_last_and_hardware_is_offered_last(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    nodes = [*(node(f"l{number}", 4, device_class=L40S) for number in range(5)), node("c1"), node("h1", 2)]
+    wanted = catalog(service(replicas=1, profiles=(profile(classes=(H200,), gpus=8, tensor_parallel=8),)))
+    why(wanted, fleet(*nodes), "chat", None, Options(), as_json=False)
+    told = capsys.readouterr().out
+    assert [line.split("  ")[-1].strip() for line in told.splitlines()[-2:]] == [
+        "has 2 free of 2 h200-141g, needs 8",
+        "have other hardware: l40s-45g or no device",
+    ]
+    before, _, _ = told.partition("\n\nWhat the nodes say")
+    assert before.endswith("How many more nodes would do: `llmgw plan --smallest h200-141gx8`.")
+
+
+def test_what_is_wrong_with_the_profile_is_said_once_for_all_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = profile(classes=(H200,), gpus=4, tensor_parallel=3)
+    seen = fleet(node("n1", 8), node("n2", 8, cordoned=True))
+    assert why(catalog(service(replicas=1, profiles=(wrong,))), seen, "chat", None, Options(), as_json=False) == 3
+    told = capsys.readouterr().out
+    assert "set tensor_parallel to 4 or gpus to 3" in told
+    assert "--smallest" not in told
+    assert told.partition("What the nodes say")[2].count("tensor_parallel 3") == 1
+
+
+def test_of_too_many_different_answers_the_farthest_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [node(f"n{number:02}", memory_gb=number + 1) for number in range(20)]
+    wanted = catalog(service(replicas=1, profiles=(profile(min_memory_bytes=96 * GB),)))
+    why(wanted, fleet(*nodes), "chat", None, Options(), as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    rows = lines[next(at for at, line in enumerate(lines) if line.startswith("What the nodes say")) + 1 :]
+    assert rows[0] == "  n19           has 20 GB of memory, needs 96"
+    assert rows[-1] == "  4 more nodes  for memory: `--node NAME` and --json tell it all"
 
 
 def test_the_name_that_clients_use_is_understood(capsys: pytest.CaptureFixture[str]) -> None:

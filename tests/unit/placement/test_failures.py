@@ -31,7 +31,10 @@ def test_a_node_whose_replicas_fit_nowhere_else_leaves_their_service_short() -> 
     there = fleet(node("n1", gpus=2), node("n2", gpus=2))
     wanted = catalog(service("chat", 3, (ONE,)))
     assert short(wanted, there) == {("node", "n1"): {"chat": 1}, ("node", "n2"): {"chat": 1}}
-    assert failure_lines(failures(place(wanted, there))) == ["! node n1, n2: chat would have 2 of 3"]
+    assert failure_lines(failures(place(wanted, there))) == [
+        "`!`: replicas would find no other place; `*`: a service would stand still until it runs elsewhere.",
+        "! node n1, n2: chat would have 2 of 3",
+    ]
 
 
 def test_what_is_left_goes_to_the_higher_priority() -> None:
@@ -82,12 +85,47 @@ def test_the_document_tells_every_loss() -> None:
     found = failures(place(catalog(service("chat", 1, (ONE,))), fleet(node("n1", gpus=1))))
     assert failures_document(found) == {
         "format_version": 1,
+        "unplaced": [],
         "failures": [
             {
                 "kind": "node",
                 "name": "n1",
                 "nodes": ["n1"],
-                "losses": [{"service": "chat", "replicas": 1, "lost": 1, "short": 1, "down": True}],
+                "losses": [{"service": "chat", "wanted": 1, "replicas": 1, "lost": 1, "short": 1, "down": True}],
             }
         ],
     }
+
+
+def test_a_service_that_is_short_already_is_told_by_what_the_catalog_asks_for() -> None:
+    outcome = place(catalog(service("chat", 3, (ONE,))), fleet(node("n1", gpus=2)))
+    unplaced = [one.replica for one in outcome.placement.unplaced]
+    assert failure_lines(failures(outcome), unplaced)[1:3] == [
+        "1 replica has no place even now: chat/2 (`llmgw plan` says why)",
+        "! node n1: chat would have 0 of 3, and has 2 now",
+    ]
+    document = failures_document(failures(outcome), unplaced)
+    assert document["unplaced"] == ["chat/2"]
+    assert document["failures"][0]["losses"][0]["wanted"] == 3
+
+
+def test_the_same_loss_of_a_node_and_its_rack_is_told_once() -> None:
+    there = fleet(node("n1", gpus=2, labels={"rack": "a"}), node("n2", gpus=1, labels={"rack": "b"}))
+    lines = failure_lines(failures(place(catalog(service("chat", 3, (ONE,))), there)))
+    assert lines[1:] == [
+        "! node n1: chat would have 1 of 3",
+        "! node n2: chat would have 2 of 3",
+        "  rack a (n1), b (n2): no more than what is in brackets",
+    ]
+
+
+def test_a_rack_of_several_nodes_is_told_for_itself() -> None:
+    there = fleet(*(node(f"n{number}", gpus=1, labels={"rack": "ab"[number // 2]}) for number in range(4)))
+    lines = failure_lines(failures(place(catalog(service("chat", 4, (ONE,))), there)))
+    assert "! rack a, b: chat would have 2 of 4" in lines
+    assert not any("brackets" in line for line in lines)
+
+
+def test_without_anything_to_tell_there_are_no_signs_to_explain() -> None:
+    there = fleet(node("n1", gpus=2), node("n2", gpus=2))
+    assert not any("`!`" in line for line in failure_lines(failures(place(catalog(service("chat", 2, (ONE,))), there))))

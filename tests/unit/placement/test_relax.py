@@ -85,7 +85,11 @@ def test_a_label_on_a_node_or_less_in_the_selector() -> None:
         "take pool=prod out of node_selector",
     ]
     assert found[0].steps[0].values == {"pool": "prod"}
-    assert [each.caution for each in found[:2]] == [None, "pool=dev of the node is then gone"]
+    assert [each.caution for each in found[:2]] == [
+        "only if the node really is pool=prod",
+        "only if the node really is pool=prod; pool=dev of the node is then gone",
+    ]
+    assert {each.cost for each in found} == {Cost.PROMISE}
     assert found[2].steps[0].entry == "profiles.cpu"
 
 
@@ -115,8 +119,17 @@ def _with_disk(name: str, free_gb: int) -> Node:
 
 def test_disk_is_freed_or_less_is_asked_for() -> None:
     found = told(one(min_free_disk_bytes=100 * GB), fleet(_with_disk("n1", 59), _with_disk("n2", 20)))
-    assert sentences(found) == ["lower min_free_disk_gb from 100 to 59", "free 41 GB of disk on n1"]
-    assert [each.cost for each in found] == [Cost.SETTING, Cost.NODE_WORK]
+    assert sentences(found) == ["free 41 GB of disk on n1", "lower min_free_disk_gb from 100 to 59"]
+    assert [each.cost for each in found] == [Cost.NODE_WORK, Cost.PROMISE]
+    assert found[1].caution == "does the profile ask for 100 GB on purpose?"
+
+
+def test_a_little_less_disk_is_a_matter_of_taste() -> None:
+    found = told(one(min_free_disk_bytes=100 * GB), fleet(_with_disk("n1", 95)))
+    assert [(each.kind, each.cost, each.caution) for each in found] == [
+        ("min_free_disk_gb", Cost.SETTING, None),
+        ("free-disk", Cost.NODE_WORK, None),
+    ]
 
 
 def test_an_engine_is_installed_or_mended() -> None:
@@ -179,8 +192,8 @@ def test_the_spread_is_dropped_or_the_domain_of_a_node_is_told() -> None:
     bigger = catalog(service(replicas=2, spread="rack", profiles=(profile(min_memory_bytes=1 * GB),)))
     assert place(wanted, seen).placement.unplaced == ()
     found = told(bigger, seen)
-    assert sentences(found)[:1] == ["label rack on n2"]
-    assert "drop the spread by rack" in sentences(found)
+    assert sentences(found)[0] == "drop the spread by rack"
+    assert sentences(found)[-1] == "label rack on n2"
 
 
 def test_the_port_range_is_widened_by_what_it_takes() -> None:
@@ -284,6 +297,38 @@ def test_a_shorter_context_or_more_devices_where_a_request_does_not_fit_the_memo
 def _pair(**more: Any) -> ProfileSpec:
     values: dict[str, Any] = {"classes": (H200,), "gpus": 2, "tensor_parallel": 2, "nodes": 2, "pipeline_parallel": 2}
     return profile("pair", engine="vllm", **(values | more))
+
+
+def test_what_several_pools_ask_for_is_told_once_with_all_nodes_of_the_replica() -> None:
+    seen = fleet_of(*(Machine(f"n{number}", (L40S, L40S), fabric=f"ib-{number // 3}") for number in range(6)))
+    found = told(catalog(service(replicas=1, profiles=(_pair(),))), seen)
+    assert sentences(found) == ["add l40s-45g to the devices"]
+    assert found[0].nodes == ("n0", "n1")
+    assert found[0].together
+
+
+def test_sizes_that_divide_the_heads_are_offered_next_to_the_one_that_does_not() -> None:
+    model = ModelSpec(ModelName("qwen"), hf_id="Qwen/Qwen3-32B")
+    wanted = one(engine="vllm", classes=(H200,), gpus=3, tensor_parallel=3, model=model)
+    seen = fleet(_known_model("n1", 4))
+    found = told(wanted, seen)
+    assert sentences(found) == [
+        "serve with tensor_parallel 4 and 4 devices",
+        "serve with tensor_parallel 2 and 2 devices",
+    ]
+    assert found[0].steps[0].values == {"gpus": 4, "tensor_parallel": 4}
+    failing = explain(wanted, place(wanted, seen), "chat").nodes[0].failing
+    assert failing[0].message.endswith("does not divide (1, 2, 4, 8, 16 do)")
+
+
+def test_another_class_for_a_size_that_seldom_divides_the_heads_says_so() -> None:
+    found = told(
+        one(engine="vllm", classes=(H200,), gpus=3, tensor_parallel=3),
+        fleet(
+            node("n1", gpus=4, device_class=L40S, engines=(contract.Engine("vllm", ("/v",), "0.19.0", runnable=True),))
+        ),
+    )
+    assert "its attention heads are unknown, and 3 seldom divides them" in (found[0].caution or "")
 
 
 def test_nodes_of_one_replica_are_opened_together() -> None:
