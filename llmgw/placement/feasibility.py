@@ -228,8 +228,8 @@ def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
     if not any(device.device_class in profile.devices for device in ledger.node.devices):
         seen = ", ".join(sorted({device.device_class for device in ledger.node.devices})) or "no device"
         return _short(ask, ledger, "class", f"needs {wanted}, has {seen}", (0, profile.gpus, "devices"))
-    seen = {device.device_class for device in there}
-    classes_there = " or ".join(name for name in profile.devices if name in seen) or wanted
+    present = {device.device_class for device in there}
+    classes_there = " or ".join(name for name in profile.devices if name in present) or wanted
     message = f"has {best} free of {len(there)} {classes_there}, needs {profile.gpus}{_out_of_order(there)}"
     return _short(ask, ledger, "devices", message, (best, profile.gpus, "devices"))
 
