@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from llmgw.apply.events import failure_reason
 from llmgw.apply.inputs import Inputs, inputs_of
 from llmgw.apply.moment import refuse_kept
 from llmgw.apply.steps import publish_step, steps_of
@@ -22,12 +23,13 @@ from llmgw.fleet.clocks import on_our_clock
 from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import VARIABLES, Host, relevant
 from llmgw.fleet.joining import joined
+from llmgw.fleet.unread import unread
 from llmgw.model.plan import Publish
 from llmgw.nodekit import contract, parts, version
 from llmgw.plan.text import plan_lines, summary_line
 from llmgw.routes.now import routes_now
 
-__all__ = ["VARIABLES", "Path", "Request", "hosts_of", "keep_facts", "known_hardware", "make_plan", "settle"]
+__all__ = ["VARIABLES", "Path", "Request", "hosts_of", "keep_facts", "known_hardware", "make_plan", "settle", "unread"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ def hosts_of(groups: Mapping[str, Iterable[str]], variables: Mapping[str, Mappin
     """The hosts of a playbook run, sorted by name."""
     nodes, gateways = set(groups.get("fleet", ())), set(groups.get("gateway", ()))
     return tuple(
-        Host(name, name in nodes, name in gateways, relevant(variables[name])) for name in sorted(nodes | gateways)
+        Host(name, name in nodes, name in gateways, relevant(variables[name]), unread(variables[name]))
+        for name in sorted(nodes | gateways)
     )
 
 
@@ -60,7 +63,7 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
     stored: list[str] = []
     missing: dict[str, str] = {}
     for host, answer in sorted(discovered.items()):
-        reason = str(answer.get("msg") or "discovery failed without a message")
+        reason = failure_reason(answer) if answer.get("msg") else "discovery failed without a message"
         said = answer.get("ansible_facts")
         document = said.get("llmgw") if isinstance(said, dict) else None
         if answer.get("unreachable"):

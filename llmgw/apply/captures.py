@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from llmgw.apply.events import first_line
+from llmgw.apply.events import failure_reason, first_line
 
 _CAPTURE = "llmgw.fleet.capture"
 _FETCH = ("fetch", "ansible.builtin.fetch", "ansible.legacy.fetch")
@@ -28,7 +28,7 @@ class Captures:
         host, answer = str(data.get("host")), data.get("res") or {}
         action = data.get("resolved_action") or data.get("task_action")
         if event.get("event") in _FAILED:
-            self.failed.setdefault(host, first_line(answer.get("msg")))
+            self.failed.setdefault(host, first_line(failure_reason(answer) if answer.get("msg") else None))
         elif event.get("event") == "runner_on_ok" and action == _CAPTURE:
             self.taken[host] = answer
         elif event.get("event") == "runner_on_ok" and action in _FETCH:

@@ -20,6 +20,8 @@ _BUNDLE = "llmgw.fleet.bundle"
 _FACTS = "llmgw.fleet.node_facts"
 _LOG_LINES_SHOWN = 15
 _LAST_WORDS = 12
+_FIX = "\n    fix: "
+"""What stands between an error and what to do about it, which is a line of its own."""
 _SAID = ("verbose", "warning", "error")
 
 
@@ -72,7 +74,9 @@ class Progress:
     def _answered(self, host: str, action: str | None, answer: Mapping[str, Any]) -> Iterator[str]:
         if action == _PLAN and "summary" in answer:
             self.plan = {key: answer[key] for key in ("summary", "text", "unplaced", "changes", "problems")}
-            yield from answer["problems"]
+            for problem in answer["problems"]:
+                said, fix, how = str(problem).partition(_FIX)
+                yield from (said, f"{fix[1:]}{how}") if fix else (said,)
             yield from answer["text"]
         elif action == _UNITS:
             yield from self._units(host, answer)
@@ -86,10 +90,10 @@ class Progress:
         if action == _UNITS:
             self.failed_steps = True
             yield from self._units(host, answer)
-            yield f"{host}  FAILED: {answer.get('msg')}"
+            yield f"{host}  FAILED: {failure_reason(answer)}"
         elif action in (_BUNDLE, _FACTS):
             self.failed_steps = self.failed_steps or action == _BUNDLE
-            yield f"{host}  FAILED: {answer.get('msg')}"
+            yield f"{host}  FAILED: {failure_reason(answer)}"
         elif not ignored:
             self.errors.append(_message(answer.get("msg")))
 
@@ -134,6 +138,20 @@ def _drained(answer: Mapping[str, Any]) -> str:
 
 def _message(text: Any) -> str:
     return "\n".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def failure_reason(answer: Mapping[str, Any]) -> str:
+    """Why a module failed. Where it did not even answer, Ansible tells of bad JSON, and the host's last words say why:
+    most often there is no such Python.
+    """
+    message = str(answer.get("msg"))
+    words = str(answer.get("module_stderr") or answer.get("module_stdout") or "").strip().splitlines()
+    if not words:
+        return message
+    said = f"the module did not answer, and the host said: {words[-1].strip()}"
+    if any(line.startswith("Traceback") for line in words):
+        return said
+    return f"{said} (if that is for want of a Python that works, name one by ansible_python_interpreter of the host)"
 
 
 def first_line(text: Any) -> str:

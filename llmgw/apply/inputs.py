@@ -14,6 +14,7 @@ from llmgw.fleet import store
 from llmgw.fleet.hosts import Host, Stored
 from llmgw.fleet.inventory import read_inventory
 from llmgw.fleet.snapshot import View, build_snapshot
+from llmgw.fleet.unread import unread_problems
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.plan import PlanInputs
 from llmgw.model.replica import Catalog
@@ -101,5 +102,5 @@ def _inputs(
             "unknown-host", f"the inventory has no host {unknown[0]}", fix="see `llmgw facts show` for the names"
         )
     view = View(now, catalog.fleet.lost_after_s, frozenset(lost))
-    problems = tuple(one.error for one in stored.values() if one.error is not None)
+    problems = (*unread_problems(hosts), *(one.error for one in stored.values() if one.error is not None))
     return Inputs(catalog, build_snapshot(hosts, stored, view), plan_inputs(catalog.digest, hosts, stored), problems)

@@ -81,6 +81,10 @@ class Abilities:
     quantization: Mapping[str, Floor] = field(default_factory=dict)
     kv_cache: Mapping[str, Floor] = field(default_factory=dict)
     """By the beginning of the type's name; the longest that fits counts."""
+    other_methods: tuple[str, ...] = ()
+    """Further values of `quantization` that it takes, of which no floor is known."""
+    other_cache_types: tuple[str, ...] = ()
+    """Further types of the KV cache that it takes, of which no floor is known."""
     dtype: Mapping[str, Floor] = field(default_factory=dict)
     """By the value of `--dtype`."""
     wheel: Wheel | None = None
@@ -88,3 +92,13 @@ class Abilities:
     """(version of the engine, major version of CUDA that its packages are built for from that version on), ascending.
     Older versions are unknown.
     """
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """Every value of `quantization` that it is known to take; empty where nothing is known."""
+        return frozenset((*self.quantization, *self.other_methods))
+
+    @property
+    def cache_types(self) -> frozenset[str]:
+        """Every type of the KV cache that it is known to take, some by their beginning up to a `_`."""
+        return frozenset((*self.kv_cache, *self.other_cache_types))

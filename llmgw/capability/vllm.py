@@ -81,6 +81,8 @@ ABILITIES = Abilities(
     },
     quantization=_QUANTIZATION,
     kv_cache=_KV_CACHE,
+    other_methods=("deepseek_v4_fp8", "int8_per_channel_weight_only", "modelopt_mixed", "online"),
+    other_cache_types=("float16", "int4", "int8", "octave", "turboquant", "ultraquant"),
     dtype={"bfloat16": Floor("8.0")},
     wheel=Wheel("vLLM's wheel", ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"), ("8.0",)),
     cuda=(((0, 33), 13),),

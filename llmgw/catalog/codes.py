@@ -30,6 +30,10 @@ API_KEY = "catalog-api-key"
 LISTENER = "catalog-listener"
 PORTS = "catalog-ports"
 UNSUPPORTED = "catalog-unsupported"
+UNKNOWN_CLASS = "catalog-unknown-class"
+UNKNOWN_WORD = "catalog-unknown-word"
+DEFAULT_CPU = "catalog-default-cpu"
+MANY_CARDS = "catalog-many-cards"
 
 MEANINGS = {
     FILE: "A file is missing, unreadable, too large or no regular file.",
@@ -60,3 +64,11 @@ MEANINGS = {
     PORTS: "The engines' port range is none, or somebody else has a claim on it.",
     UNSUPPORTED: "The format has this field, and this version does not act on it.",
 }
+
+WARNINGS = {
+    UNKNOWN_CLASS: "A device class is neither known by name nor in the stored facts of the fleet.",
+    UNKNOWN_WORD: "The engine is not known to have such a quantization or type of the KV cache.",
+    DEFAULT_CPU: "A profile of vllm names no devices, and so runs on `cpu`.",
+    MANY_CARDS: "A replica takes more cards of one node than nodes have.",
+}
+"""What `llmgw catalog check` warns of. It refuses nothing for them."""

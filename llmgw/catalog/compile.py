@@ -29,11 +29,12 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The catalog, and the united and overlaid text it came from with the place of every part."""
+    """The catalog, and the united and overlaid text it came from, with the place of every part, and as a document."""
 
     catalog: Catalog
     source: Tree
     files: tuple[str, ...]
+    document: Document
 
 
 def compile_catalog(files: Sequence[File], overlays: Sequence[File] = ()) -> Compiled:
@@ -59,7 +60,7 @@ def compile_catalog(files: Sequence[File], overlays: Sequence[File] = ()) -> Com
     names = tuple(part.path for part in (*parts, *above))
     if errors:
         raise LlmgwErrors(_printable(error) for error in sorted(errors, key=lambda error: _place(error, names)))
-    return Compiled(resolve(document), tree, names)
+    return Compiled(resolve(document), tree, names, document)
 
 
 def _checked(tree: Tree, unread: frozenset[Path]) -> tuple[Document, list[Problem]]:

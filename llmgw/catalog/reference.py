@@ -50,8 +50,9 @@ _HEAD = f"""\
 <!-- Written by `llmgw catalog schema --markdown`: change the schema, not this page. -->
 
 The catalog says in YAML which models are served, how, and under which names. `llmgw catalog check` finds all that is
-wrong with it and asks no host for that, so that it suits pre-commit and CI. `llmgw catalog show` prints what it means,
-every default included. `llmgw catalog schema` prints a JSON Schema for editors. A whole catalog:
+wrong with it, warns of what is likely a slip, and asks no host for that, so that it suits pre-commit and CI.
+`llmgw catalog show` prints what it means, every default included. `llmgw catalog schema` prints a JSON Schema for
+editors. A whole catalog:
 
 ```yaml
 {EXAMPLE}```
@@ -156,5 +157,12 @@ def _codes() -> Iterator[str]:
     yield "| code | what it says |"
     yield "|---|---|"
     for code, meaning in codes.MEANINGS.items():
+        yield f"| `{code}` | {meaning} |"
+    yield ""
+    yield "`llmgw catalog check` warns of these, and ends with 0 where nothing else is wrong:"
+    yield ""
+    yield "| code | what it says |"
+    yield "|---|---|"
+    for code, meaning in codes.WARNINGS.items():
         yield f"| `{code}` | {meaning} |"
     yield ""

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from llmgw.cli import exits, options
+from llmgw.cli.cells import plural
+from llmgw.cli.style import printable
+
+if TYPE_CHECKING:
+    from llmgw.errors import LlmgwError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,26 +51,27 @@ def check(
     *,
     as_json: options.AsJson = False,
 ) -> int:
-    """Report everything that is wrong with the catalog. Reads no facts and asks no host."""
+    """Report everything that is wrong with the catalog, and warn of what is likely a slip. Asks no host.
+
+    Device classes are looked up in the facts stored beside the catalog too, where there are any.
+    """
+    from llmgw.catalog.doubts import doubts
     from llmgw.catalog.load import load
     from llmgw.errors import LlmgwErrors
 
+    place = _place(path, inventory)
     try:
-        found = load(_place(path, inventory), overlay or ())
+        found = load(place, overlay or ())
     except LlmgwErrors as errors:
-        if not as_json:
-            raise
-        mistakes = [
-            {
-                "code": error.code,
-                "where": asdict(error.where) if error.where else None,
-                "why": error.why,
-                "fix": error.fix,
-            }
-            for error in errors.errors
-        ]
-        print(json.dumps({"format_version": CATALOG_FORMAT, "ok": False, "errors": mistakes}, indent=2))
+        if as_json:
+            mistakes = [_problem(error) for error in errors.errors]
+            document = {"format_version": CATALOG_FORMAT, "ok": False, "errors": mistakes, "warnings": []}
+            print(json.dumps(document, indent=2))
+        else:
+            told = [*errors.errors, plural(len(errors.errors), "error")]
+            print("\n".join(printable(one) for one in told), file=sys.stderr)
         return exits.ERROR
+    warnings = doubts(found, cache(partial(_seen, place)))
     services = found.catalog.services
     counts = {
         "services": len(services),
@@ -73,9 +81,14 @@ def check(
     }
     if as_json:
         document = {"format_version": CATALOG_FORMAT, "ok": True, "errors": [], "digest": found.catalog.digest}
-        print(json.dumps({**document, **counts, "files": found.files}, indent=2))
+        likely = {"warnings": [_problem(one) for one in warnings]}
+        print(json.dumps({**document, **likely, **counts, "files": found.files}, indent=2))
     else:
-        print("ok: " + ", ".join(f"{count} {what if count != 1 else what[:-1]}" for what, count in counts.items()))
+        for one in warnings:
+            print(printable(f"{one.where}: warning: {one.why} [{one.code}]\n    fix: {one.fix}"), file=sys.stderr)
+        numbers = [plural(count, what[:-1]) for what, count in counts.items()]
+        numbers += [plural(len(warnings), "warning")] if warnings else []
+        print(f"ok: {', '.join(numbers)}")
     return exits.OK
 
 
@@ -125,6 +138,24 @@ def _place(path: Path | None, inventory: Path) -> Path:
     if path is not None:
         return path
     return inventory.parent if inventory.is_file() or inventory.suffix else inventory
+
+
+def _problem(error: LlmgwError) -> dict[str, Any]:
+    where = asdict(error.where) if error.where else None
+    return {"code": error.code, "where": where, "why": error.why, "fix": error.fix}
+
+
+def _seen(place: Path) -> dict[str, int]:
+    """The device classes in the facts stored beside the catalog, each with the most that one node has."""
+    from llmgw.fleet import store
+    from llmgw.fleet.devices import devices_of
+
+    most: dict[str, int] = {}
+    for stored in store.load_all((place if place.is_dir() else place.parent) / "facts").values():
+        devices = (devices_of(stored.facts) if stored.facts else None) or ()
+        for name, count in Counter(one.device_class for one in devices if one.device_class).items():
+            most[name] = max(count, most.get(name, 0))
+    return most
 
 
 def _print_yaml(document: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.inventory import read_inventory
 from llmgw.fleet.snapshot import View, build_snapshot
+from llmgw.fleet.unread import unread_problems
 from llmgw.nodekit import CaptureError, collect_here, contract, facts_in_capture, no_directories
 
 app = typer.Typer(
@@ -110,7 +111,9 @@ def refresh(
     status = run_playbook(Run("llmgw.fleet.discover", paths, {"llmgw_gather": words}, limit=limit), show)
     for error in (*progress.errors, *unexplained(progress, status, changes=False)):
         print(printable(error), file=sys.stderr)
-    hosts = [host.name for host in read_inventory(paths.inventory)]
+    hosts = read_inventory(paths.inventory)
+    for problem in unread_problems(hosts):
+        print(printable(problem), file=sys.stderr)
     if silent := sorted(progress.asked - progress.answered):
         print(printable(f"no answer from {_some(silent)}"), file=sys.stderr)
     print(f"{_answers(progress, len(hosts), limit)}; facts are in {paths.facts}")
@@ -145,9 +148,8 @@ def show(
     paths = find_paths(inventory, None, facts)
     hosts = read_inventory(paths.inventory)
     stored = {host.name: store.load(paths.facts, host.name) for host in hosts}
-    for one in stored.values():
-        if one.error is not None:
-            print(printable(one.error), file=sys.stderr)
+    for problem in (*unread_problems(hosts), *(one.error for one in stored.values() if one.error is not None)):
+        print(printable(problem), file=sys.stderr)
     if node is not None and node not in stored:
         raise LlmgwError(
             "unknown-host", f"the inventory has no host {node}", fix=f"it has {', '.join(sorted(stored)) or 'no host'}"

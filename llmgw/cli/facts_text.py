@@ -117,7 +117,7 @@ def _place(node: Node) -> Iterator[tuple[str, str]]:
 
 def _meaning(state: NodeState) -> str:
     return {
-        NodeState.UNREACHABLE: ": it does not answer; what runs there is left alone",
+        NodeState.UNREACHABLE: ": it does not answer; what runs there is left alone, its other cards count as out",
         NodeState.UNSEEN: ": nothing is known of it; `llmgw facts refresh` looks",
         NodeState.LOST: ": its replicas are replaced elsewhere",
     }.get(state, "")

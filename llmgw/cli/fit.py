@@ -7,14 +7,18 @@ import json
 import os
 import shutil
 import sys
+import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from llmgw.apply.inputs import find_paths
+from llmgw.apply.inputs import Paths, find_paths
+from llmgw.apply.moment import looked_at
 from llmgw.capability.memory_habits import habits_of
-from llmgw.cli import exits, options
+from llmgw.cli import exits, options, unjudged
 from llmgw.cli.fit_classes import offers
 from llmgw.cli.fit_model import Asked, find
 from llmgw.cli.fit_text import fit_document, fit_lines
@@ -22,10 +26,14 @@ from llmgw.cli.style import page, printable
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.devices import devices_of
+from llmgw.fleet.inventory import read_inventory
+from llmgw.fleet.snapshot import View, build_snapshot
 from llmgw.model.ids import EngineKind, ModelName, NodeName, ProfileName
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.replica import ModelSpec, ProfileSpec
+from llmgw.placement.memory.fit import Fit, Proposal
 from llmgw.placement.memory.fit import fit as fit_class
+from llmgw.placement.pools import pools_of
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 GB = 10**9
@@ -39,7 +47,7 @@ def fit(
         typer.Argument(
             metavar="MODEL",
             help="Directory of weights, GGUF file, or config.json; with -i also the Hugging Face id of weights in its "
-            "facts.",
+            "facts, or a model of its catalog.",
         ),
     ],
     inventory: Annotated[
@@ -52,7 +60,9 @@ def fit(
     *,
     classes: Annotated[
         list[str] | None,
-        typer.Option("--class", metavar="CLASS", help="Try this device class; may be given several times."),
+        typer.Option(
+            "--class", metavar="CLASS", help="Try this device class, h200 for h200-141g; may be given several times."
+        ),
     ] = None,
     engine: Annotated[
         str | None,
@@ -81,8 +91,11 @@ def fit(
 
     An estimate with bounds; unknown where the model is not understood. Touches no host.
     """
-    fleet = None if inventory is None else _fleet(find_paths(inventory, None, facts).facts)
-    asked = find(model, None if size is None else round(size * GB), fleet)
+    paths = None if inventory is None else find_paths(inventory, None, facts)
+    fleet = None if paths is None else _fleet(paths.facts)
+    asked = find(
+        model, None if size is None else round(size * GB), fleet, dict if paths is None else partial(_models, paths)
+    )
     kind = _engine(engine, asked)
     profile = ProfileSpec(
         name=ProfileName("fit"),
@@ -98,10 +111,11 @@ def fit(
     stored_as = architecture.quantization if architecture else None
     tried = offers(classes or (), fleet, gpus_per_node)
     found = [fit_class(profile, asked.known, offer, stored_as) for offer in tried]
+    apart = frozenset[str]() if paths is None else _apart(paths, found)
     if as_json:
-        print(json.dumps(fit_document(asked, found, kind, kv_cache_dtype), indent=2))
+        print(json.dumps(fit_document(asked, found, kind, kv_cache_dtype, apart), indent=2))
     else:
-        print(page(fit_lines(asked, found, kind, kv_cache_dtype, _width())))
+        print(page(fit_lines(asked, found, kind, kv_cache_dtype, _width(), apart=apart)))
     return exits.OK
 
 
@@ -137,6 +151,37 @@ def _fleet(facts: Path) -> FleetSnapshot:
             fix="run `llmgw facts refresh`, or name classes with --class and leave -i out",
         )
     return FleetSnapshot(tuple(nodes))
+
+
+def _models(paths: Paths) -> dict[str, ModelSpec]:
+    """The models that the catalog's services use, by name; none without a catalog. Raises LlmgwErrors."""
+    from llmgw.catalog.load import load_catalog
+
+    if not paths.catalog.exists():
+        return {}
+    profiles = (profile for service in load_catalog(paths.catalog).services for profile in service.profiles)
+    return {str(profile.model.name): profile.model for profile in profiles}
+
+
+def _apart(paths: Paths, found: Sequence[Fit]) -> frozenset[str]:
+    """The classes for which several nodes are proposed although nothing joins so many of them."""
+    wide = [one for one in found if one.proposal is not None and one.proposal.nodes > 1]
+    if not wide:
+        return frozenset()
+    hosts = read_inventory(paths.inventory)
+    stored = {host.name: store.load(paths.facts, host.name) for host in hosts}
+    fleet = build_snapshot(hosts, stored, View(looked_at(paths.facts, time.time())), unjudged.tell)
+    return frozenset(one.offer.device_class for one in wide if one.proposal and not _joined(fleet, one, one.proposal))
+
+
+def _joined(fleet: FleetSnapshot, one: Fit, way: Proposal) -> bool:
+    """Whether some NVLink domain or confirmed fabric joins as many nodes with as many such devices."""
+    suits = {
+        node.name
+        for node in fleet.nodes
+        if sum(device.device_class == one.offer.device_class for device in node.devices or ()) >= way.gpus
+    }
+    return any(len(suits & {*pool.nodes}) >= way.nodes for pool in pools_of(fleet))
 
 
 def _width() -> int | None:

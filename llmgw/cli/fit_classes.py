@@ -11,6 +11,7 @@ from llmgw.capability.device_classes import MEMORY_MIB, KnownClass, known_class
 from llmgw.errors import LlmgwError
 from llmgw.model.ids import DeviceClass
 from llmgw.model.node import Device, FleetSnapshot
+from llmgw.model.replica import Catalog
 from llmgw.placement.memory.fit import Offer
 
 _PER_NODE = {"gb200-186g": 4, "gb300-278g": 4, "gh200-96g": 1}
@@ -21,13 +22,26 @@ def offers(names: Sequence[str], fleet: FleetSnapshot | None, per_node: int | No
     """The classes to try, the smallest memory first. Raises LlmgwError for a name that says nothing."""
     seen = _of_fleet(fleet) if fleet is not None else {}
     if names:
-        found = [seen[name] if name in seen else _by_name(name, seen) for name in dict.fromkeys(names)]
+        meant = (name if name in seen or _says_memory(name) else _whole_name(name, fleet) for name in names)
+        found = [seen[name] if name in seen else _by_name(name, seen) for name in dict.fromkeys(meant)]
     elif fleet is not None:
         found = list(seen.values())
     else:
         found = [_by_name(name, seen) for name in MEMORY_MIB]
     chosen = [one if per_node is None else _with_cards(one, per_node) for one in found]
     return tuple(sorted(chosen, key=lambda one: (one.memory_mib, one.device_class)))
+
+
+def _says_memory(name: str) -> bool:
+    known = known_class(name)
+    return known is not None and known.memory_mib is not None
+
+
+def _whole_name(text: str, fleet: FleetSnapshot | None) -> str:
+    """The class that a prefix such as `h200` means, of the fleet's own first. Raises LlmgwError with near names."""
+    from llmgw.whatif.classes import class_named
+
+    return class_named(text, Catalog(()), fleet or FleetSnapshot(()))
 
 
 def _by_name(name: str, seen: Iterable[str]) -> Offer:

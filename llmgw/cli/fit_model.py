@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,15 +34,21 @@ class Asked:
     measured: bool
 
 
-def find(model: str, size_bytes: int | None, fleet: FleetSnapshot | None) -> Asked:
-    """The model by that name: a path of this machine first, then weights in the stored facts. Raises LlmgwError."""
+Named = Callable[[], Mapping[str, ModelSpec]]
+"""The models of the fleet's catalog by name; asked only for a name that is neither a path nor in the facts."""
+
+
+def find(model: str, size_bytes: int | None, fleet: FleetSnapshot | None, named: Named = dict) -> Asked:
+    """The model by that name: a path of this machine first, then weights in the stored facts, then a model of the
+    catalog. Raises LlmgwError.
+    """
     path = Path(model)
     if path.is_dir():
         return _in_directory(path, size_bytes)
     if path.is_file():
         return _of_file(path, size_bytes)
     if fleet is not None:
-        return _in_facts(model, fleet, size_bytes)
+        return _in_facts(model, fleet, size_bytes, named)
     raise LlmgwError(
         "model-missing",
         "there is no such file or directory",
@@ -132,24 +139,45 @@ def _of_weights(weights: contract.Weights, size_bytes: int | None) -> Asked:
     return Asked(weights.model, KnownModel(tensors, source), weights.format, measured=not missing)
 
 
-def _in_facts(model: str, fleet: FleetSnapshot, size_bytes: int | None) -> Asked:
+def _in_facts(model: str, fleet: FleetSnapshot, size_bytes: int | None, named: Named) -> Asked:
     spec = ModelSpec(ModelName(model), path=model if model.startswith("/") else None)
     spec = spec if spec.path else ModelSpec(ModelName(model), hf_id=model, size_bytes=size_bytes)
     known = ModelFacts(Catalog(()), fleet).known(spec)
     if known.tensors is None:
-        raise LlmgwError(
-            "model-missing",
-            "there is no such file or directory, and no node of the fleet holds whole weights of that name",
-            where=model,
-            fix="name a directory, or an id as `llmgw facts show NODE` lists it under weights",
-        )
+        models = named()
+        if model in models:
+            spec = models[model]
+            spec = spec if size_bytes is None else replace(spec, size_bytes=size_bytes)
+            known = ModelFacts(Catalog(()), fleet).known(spec)
+        if known.tensors is None:
+            raise _missing(model, models, fleet)
     seen = known.source is not None and known.source.startswith("weights in ")
     formats = (
         one.format for node in fleet.nodes for one in _weights(node.facts) if known.source and one.path in known.source
     )
-    if not seen:
+    if not seen and size_bytes is not None:
         known = replace(known, source="the size that was given")
     return Asked(model, known, next(formats, None), measured=seen)
+
+
+def _missing(model: str, models: Mapping[str, ModelSpec], fleet: FleetSnapshot) -> LlmgwError:
+    """The error for a name whose weights no node has, with the names that may be meant."""
+    spec = models.get(model)
+    if spec is not None:
+        why = f"no node of the fleet holds whole weights of {spec.hf_id or spec.path}, which the catalog calls {model}"
+        return LlmgwError("model-missing", why, where=model, fix="give their size with --size, or name a directory")
+    held = {str(one.model) for node in fleet.nodes for one in _weights(node.facts)}
+    every = {name.lower(): name for name in (*held, *models)} | {name.rpartition("/")[2].lower(): name for name in held}
+    near = dict.fromkeys(every[name] for name in difflib.get_close_matches(model.lower(), sorted(every), 3, cutoff=0.6))
+    return LlmgwError(
+        "model-missing",
+        "there is no such file or directory, and neither does a node of the fleet hold whole weights of that name nor "
+        "the catalog have such a model",
+        where=model,
+        fix=f"did you mean {' or '.join(near)}?"
+        if near
+        else "name a directory, a model of the catalog, or an id as `llmgw facts show NODE` lists it under weights",
+    )
 
 
 def _weights(facts: contract.NodeFacts | None) -> Sequence[contract.Weights]:

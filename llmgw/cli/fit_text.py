@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from llmgw.cli.cells import plural
@@ -21,14 +21,24 @@ _HEADING = ("CLASS", "GIB", "PROPOSAL", "MAX LEN", "AT WORST", "AT ONCE", "WEIGH
 _FEW = 10
 
 
-def fit_lines(asked: Asked, fits: Sequence[Fit], engine: str, kv_cache: str | None, width: int | None) -> list[str]:
-    """The model, the table, and what its numbers rest on."""
-    rows = [_HEADING, *(_row(one) for one in fits)]
+def fit_lines(
+    asked: Asked,
+    fits: Sequence[Fit],
+    engine: str,
+    kv_cache: str | None,
+    width: int | None,
+    *,
+    apart: Container[str] = (),
+) -> list[str]:
+    """The model, the table, and what its numbers rest on. `apart`: classes of which nothing joins so many nodes."""
+    rows = [_HEADING, *(_row(one, apart) for one in fits)]
     told = [*_about(asked, kv_cache, width or _WIDTH), "", *lines_of(rows, width, (2, 7)), ""]
     return told + [line for text in _doubts(asked, fits, engine) for line in wrapped(text, width or _WIDTH)]
 
 
-def fit_document(asked: Asked, fits: Sequence[Fit], engine: str, kv_cache: str | None) -> dict[str, Any]:
+def fit_document(
+    asked: Asked, fits: Sequence[Fit], engine: str, kv_cache: str | None, apart: Container[str] = ()
+) -> dict[str, Any]:
     """The same as JSON values: bytes, MiB and tokens; null is unknown."""
     tensors = asked.known.tensors
     architecture = tensors.architecture if tensors else None
@@ -43,7 +53,7 @@ def fit_document(asked: Asked, fits: Sequence[Fit], engine: str, kv_cache: str |
         "quantization": architecture.quantization if architecture else None,
         "max_position": architecture.max_position if architecture else None,
         "kv_bytes_per_token": None if architecture is None else _per_token(architecture, kv_cache),
-        "classes": [_class(one) for one in fits],
+        "classes": [_class(one, apart) for one in fits],
     }
 
 
@@ -84,7 +94,7 @@ def _per_token(architecture: contract.ModelArchitecture, kv_cache: str | None) -
     return None if cost is None else cost.low.token + cost.low.windowed
 
 
-def _row(one: Fit) -> tuple[str, ...]:
+def _row(one: Fit, apart: Container[str]) -> tuple[str, ...]:
     offer = one.offer
     size = f"{offer.memory_mib / _MIB_PER_GIB:.1f}{'~' if offer.memory_estimated else ''}"
     way = one.proposal
@@ -101,7 +111,7 @@ def _row(one: Fit) -> tuple[str, ...]:
         "-" if longest is None else str(int(longest.low)),
         "-" if at_once is None else _count(at_once.likely),
         holds,
-        "; ".join(_notes(one, way)),
+        "; ".join(_notes(one, way, apart)),
     )
 
 
@@ -115,8 +125,12 @@ def _way(one: Fit, way: Proposal) -> str:
     return f"{cards} ({' '.join(words)})" if words else cards
 
 
-def _notes(one: Fit, way: Proposal) -> list[str]:
+def _notes(one: Fit, way: Proposal, apart: Container[str]) -> list[str]:
     notes = []
+    if one.offer.device_class in apart:
+        notes.append(f"no domain or confirmed fabric joins {way.nodes} such nodes")
+    if way.longest is not None and int(way.longest.low) == 0:
+        notes.append("may not start")
     if not one.enough:
         notes.append("shorter than asked for" if way.tokens is not None else "context unknown")
     if one.offer.nvlink is False and way.tensor_parallel > 1:
@@ -140,6 +154,8 @@ def _doubts(asked: Asked, fits: Sequence[Fit], engine: str) -> list[str]:
         "when activations, graphs and padding take the most that is expected. AT ONCE: requests of MAX LEN tokens that "
         "are kept at a time. WEIGHTS are those of one device. The engine's own log has the last word."
     )
+    if any(one.proposal and one.proposal.longest and int(one.proposal.longest.low) == 0 for one in fits):
+        told.append("May not start: at worst nothing is left for the KV cache; take more devices or try it.")
     if any(one.offer.memory_estimated for one in fits):
         told.append("~ a bound from the class's name: the driver's own number may be a little higher.")
     if any(one.offer.mig for one in fits):
@@ -157,7 +173,7 @@ def _span(span: Span | None) -> dict[str, int] | None:
     return {"low": round(span.low), "likely": round(span.likely), "high": round(span.high)}
 
 
-def _class(one: Fit) -> dict[str, Any]:
+def _class(one: Fit, apart: Container[str]) -> dict[str, Any]:
     return {
         "class": one.offer.device_class,
         "memory_mib": one.offer.memory_mib,
@@ -165,6 +181,7 @@ def _class(one: Fit) -> dict[str, Any]:
         "fits": one.proposal is not None,
         "enough": one.enough,
         "refused": one.refused,
+        "nodes_not_joined": one.offer.device_class in apart,
         "slow_paths": [{"field": short.field, "why": short.why} for short in one.floors if short.slow_path],
         "proposal": None if one.proposal is None else _proposal(one.proposal),
     }

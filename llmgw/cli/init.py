@@ -56,6 +56,8 @@ all:
       hosts:
         localhost:
           ansible_connection: local
+          # The Python that llmgw itself runs on: it is there and works.
+          ansible_python_interpreter: "{{ ansible_playbook_python }}"
           llmgw_address: 127.0.0.1
         # n1:
         #   ansible_host: 192.0.2.11

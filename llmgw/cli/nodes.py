@@ -24,6 +24,7 @@ from llmgw.fleet import store
 from llmgw.fleet.document import fleet_document
 from llmgw.fleet.inventory import read_inventory
 from llmgw.fleet.snapshot import View, build_snapshot
+from llmgw.fleet.unread import unread_problems
 from llmgw.fleet.usage import Usage, by_class
 from llmgw.model.node import FleetSnapshot
 
@@ -60,9 +61,8 @@ def nodes(
     paths = find_paths(inventory, None, facts)
     hosts = read_inventory(paths.inventory)
     stored = {host.name: store.load(paths.facts, host.name) for host in hosts}
-    for one in stored.values():
-        if one.error is not None:
-            print(printable(one.error), file=sys.stderr)
+    for problem in (*unread_problems(hosts), *(one.error for one in stored.values() if one.error is not None)):
+        print(printable(problem), file=sys.stderr)
     moment.tell(paths.facts)
     view = View(looked_at(paths.facts, time.time()), declared_lost=frozenset(lost or ()))
     fleet = build_snapshot(hosts, stored, view, unjudged.tell)

@@ -145,13 +145,25 @@ def _failures(inputs: Inputs, question: Question | None, labels: list[str], chos
     from llmgw.plan.failures_text import failure_lines, failures_document
 
     catalog, fleet = _supposed(inputs, question, as_json=as_json)
+    _refuse_unknown_labels(fleet, labels)
     outcome = place(catalog, bounded(fleet, chosen)[0], reasons=False)
-    found = failures(outcome, labels)
+    found, unplaced = failures(outcome, labels), [one.replica for one in outcome.placement.unplaced]
     if as_json:
-        print(json.dumps(failures_document(found), indent=2))
+        print(json.dumps(failures_document(found, unplaced), indent=2))
     else:
-        print("\n".join(coloured(failure_lines(found), sys.stdout)))
-    return exits.UNPLACED if outcome.placement.unplaced else exits.OK
+        print("\n".join(coloured(failure_lines(found, unplaced), sys.stdout)))
+    return exits.UNPLACED if unplaced else exits.OK
+
+
+def _refuse_unknown_labels(fleet: FleetSnapshot, labels: list[str]) -> None:
+    """Raises LlmgwError `unknown-label` for a label that no node has: nothing would be taken away for it."""
+    from llmgw.whatif.near import no_such
+
+    known = {name for node in fleet.nodes for name in node.labels}
+    for label in labels:
+        if label not in known:
+            nothing = "give nodes labels by `llmgw_labels` of the inventory"
+            raise no_such("unknown-label", f"no node has the label {label}", label, known, nothing=nothing)
 
 
 def _supposed(inputs: Inputs, question: Question | None, *, as_json: bool) -> tuple[Catalog, FleetSnapshot]:

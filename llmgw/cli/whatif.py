@@ -80,9 +80,10 @@ def answer(inputs: Inputs, question: Question, options: Options, shown: Shown) -
     else:
         lines = [] if found is None else [*smallest_lines(found), ""]
         lines += [*supposed_lines(supposed.said), ""] if supposed.said else []
-        lines += [*plan_lines(plan, every_action=shown.every), ""]
-        lines += [*wave_lines(plan), ""] if shown.waves else []
-        print("\n".join(coloured([*lines, *difference_lines(difference)], sys.stdout)))
+        lines += [*difference_lines(difference), "", "The plan as supposed:"]
+        lines += plan_lines(plan, every_action=shown.every)
+        lines += ["", *wave_lines(plan)] if shown.waves else []
+        print("\n".join(coloured(lines, sys.stdout)))
     return plan
 
 

@@ -28,7 +28,9 @@ Uncordon = Annotated[
 ]
 Scale = Annotated[
     list[str] | None,
-    typer.Option("--scale", metavar="SERVICE=N", help="What if this service had N replicas."),
+    typer.Option(
+        "--scale", metavar="SERVICE=N", help="What if this service, by its name or as clients call it, had N replicas."
+    ),
 ]
 SmallestKind = Annotated[
     str | None,

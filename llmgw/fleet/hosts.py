@@ -39,6 +39,8 @@ class Host:
     node: bool
     gateway: bool
     variables: dict[str, Any] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    """Names of its variables that look like llmgw's and that nothing reads."""
 
 
 @dataclass(frozen=True, slots=True)

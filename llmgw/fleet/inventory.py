@@ -15,6 +15,7 @@ from typing import Any
 
 from llmgw.errors import LlmgwError
 from llmgw.fleet.hosts import GATEWAY_GROUP, NODE_GROUP, TEMPLATE_FIX, Host, holds_template, relevant
+from llmgw.fleet.unread import unread
 
 _TIMEOUT_S = 60
 JUDGED_LATER = ("llmgw_fabrics",)
@@ -39,9 +40,10 @@ def read_inventory(path: Path) -> tuple[Host, ...]:
     every_variable: Mapping[str, Mapping[str, Any]] = document.get("_meta", {}).get("hostvars", {})
     hosts = []
     for name in sorted(nodes | gateways):
-        variables = relevant(every_variable.get(name, {}))
+        every = every_variable.get(name, {})
+        variables = relevant(every)
         _refuse_templates(name, variables)
-        hosts.append(Host(name, name in nodes, name in gateways, variables))
+        hosts.append(Host(name, name in nodes, name in gateways, variables, unread(every)))
     return tuple(hosts)
 
 

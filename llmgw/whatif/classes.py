@@ -37,6 +37,7 @@ def class_named(text: str, catalog: Catalog, fleet: FleetSnapshot) -> str:
     product = text.partition("-")[0]
     near = [product] if product in products else difflib.get_close_matches(product, sorted(products), cutoff=0.7)
     meant = [name for name in every if name.partition("-")[0] in near]
+    meant = [name for name in meant if name.startswith(text)] or meant
     fix = f"did you mean {' or '.join(meant)}?" if meant else f"known are {listed(every)}"
     why = f"no device class is known by the name {text}"
     raise LlmgwError("unknown-class", why, fix=fix)

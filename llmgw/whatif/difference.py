@@ -12,6 +12,7 @@ from llmgw.model.ids import DeviceClass, NodeName, ReplicaId, ServiceName
 from llmgw.model.node import Device, FleetSnapshot, Node, NodeState
 from llmgw.model.placement import Assignment, Unplaced
 from llmgw.model.replica import Catalog
+from llmgw.whatif.cause import replica_causes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Change:
     runs: bool = False
     """Whether it runs where it is before: only then a change of place costs a restart."""
     asked_before: bool = True
+    why: str | None = None
+    """Why it has no place after, where it has none; None where it has one, or nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ def compare(before: Side, after: Side) -> Difference:
     """What differs from `before` to `after`. O(replicas + devices)."""
     was, now = _placed(before), _placed(after)
     lacked, lacks = _unplaced(before), _unplaced(after)
+    causes = replica_causes(after.decision, after.fleet, {replica: _nodes(one) for replica, one in was.items()})
     found: dict[str, list[Change]] = {}
     for replica in sorted({*was, *now, *lacked, *lacks}, key=_order):
         kind = _kind(was.get(replica), now.get(replica), lacks=replica in lacks)
@@ -104,7 +108,7 @@ def compare(before: Side, after: Side) -> Difference:
             first = was.get(replica)
             asked = first is not None or replica in lacked
             runs = first is not None and first.kept
-            change = Change(replica, _nodes(first), _nodes(now.get(replica)), runs, asked)
+            change = Change(replica, _nodes(first), _nodes(now.get(replica)), runs, asked, causes.get(replica))
             found.setdefault(kind, []).append(change)
     changes = {kind: tuple(some) for kind, some in found.items()}
     return Difference(**changes, services=tuple(_services(before, after)), devices=tuple(_devices(before, after)))

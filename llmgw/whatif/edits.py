@@ -62,16 +62,21 @@ def uncordon(fleet: FleetSnapshot, name: str) -> tuple[FleetSnapshot, Said]:
 
 
 def scale(catalog: Catalog, name: str, replicas: int) -> tuple[Catalog, Said]:
-    """The catalog with another number of replicas of a service. Raises LlmgwError `unknown-service`, or
-    `what-if-scale` for a number that a catalog could not have.
+    """The catalog with another number of replicas of a service, by its name or as clients call it.
+
+    Raises LlmgwError `unknown-service`, or `what-if-scale` for a number that a catalog could not have.
     """
     service = service_of(catalog, name)
     if not 0 <= replicas <= MAX_REPLICAS:
         why = f"{replicas} is no number of replicas of {name}"
         raise LlmgwError("what-if-scale", why, fix=f"it is from 0 to {MAX_REPLICAS}")
-    services = tuple(replace(one, replicas=replicas) if one.name == name else one for one in catalog.services)
+    services = tuple(replace(one, replicas=replicas) if one is service else one for one in catalog.services)
     amount = f"{replicas} replica{'' if replicas == 1 else 's'}"
-    return replace(catalog, services=services), Said(f"{name} with {amount} instead of {service.replicas}")
+    said = Said(
+        f"{service.name} with {amount} instead of {service.replicas}",
+        () if name == service.name else (f"{name} is what clients call {service.name}",),
+    )
+    return replace(catalog, services=services), said
 
 
 def _changed(fleet: FleetSnapshot, node: Node) -> FleetSnapshot:

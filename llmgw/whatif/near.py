@@ -34,10 +34,11 @@ def node_of(fleet: FleetSnapshot, name: str) -> Node:
 
 
 def service_of(catalog: Catalog, name: str) -> ServiceSpec:
-    """The service of that name. Raises LlmgwError `unknown-service`."""
+    """The service of that name, else the one that clients call so. Raises LlmgwError `unknown-service`."""
     found = next((service for service in catalog.services if service.name == name), None)
+    found = found or next((one for one in catalog.services if name in (one.served_name, *one.aliases)), None)
     if found is None:
-        names = [service.name for service in catalog.services]
+        names = {called for one in catalog.services for called in (one.name, *one.aliases)}
         why = f"the catalog has no service {name}"
         raise no_such("unknown-service", why, name, names, nothing="the catalog has no services")
     return found

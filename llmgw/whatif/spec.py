@@ -67,8 +67,9 @@ def kind_spec(text: str) -> NodesSpec:
 def _kind(text: str, head: str, options: list[str], example: str) -> NodesSpec:
     found = _KIND.fullmatch(head)
     if head != CPU and found is None:
-        why = f"`{head}` is not a device class, `x` and the number of devices in a node"
-        raise _wrong(text, why, f"such as {example}; nodes without devices are `{CPU}`")
+        why = f"`{head}` does not say how many devices of which class a node has"
+        fix = f"write the class, an x and the number, such as {example}; nodes without devices are `{CPU}`"
+        raise _wrong(text, why, fix)
     devices = int(found["devices"]) if found else 0
     if found and not 1 <= devices <= MAX_DEVICES:
         raise _wrong(text, f"{devices} is no number of devices in a node", f"it is from 1 to {MAX_DEVICES}")

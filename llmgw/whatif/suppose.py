@@ -10,6 +10,7 @@ from llmgw.errors import LlmgwError
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.replica import Catalog
 from llmgw.whatif import edits
+from llmgw.whatif.near import service_of
 from llmgw.whatif.nodes import with_nodes
 from llmgw.whatif.said import Said
 from llmgw.whatif.spec import NodesSpec
@@ -46,6 +47,7 @@ def suppose(catalog: Catalog, fleet: FleetSnapshot, wanted: Suppositions) -> Sup
     """Catalog and fleet with everything that is supposed. The order in which it was said does not matter: new nodes
     come first, so that they can be built like one that goes. O(nodes) for each supposition. Raises LlmgwError.
     """
+    _refuse_contradictions(wanted)
     said: list[Said] = []
     real = fleet
     for spec in sorted(wanted.nodes, key=repr):
@@ -55,12 +57,32 @@ def suppose(catalog: Catalog, fleet: FleetSnapshot, wanted: Suppositions) -> Sup
         for name in sorted(set(names)):
             fleet, told = edit(fleet, name)
             said.append(told)
-    for service, replicas in sorted(set(wanted.scale)):
-        if (service, replicas) != min(one for one in wanted.scale if one[0] == service):
+    scaled: dict[str, int] = {}
+    for called, replicas in sorted(set(wanted.scale)):
+        service = service_of(catalog, called).name
+        if scaled.setdefault(service, replicas) != replicas:
             raise LlmgwError("what-if-scale", f"{service} is given two numbers of replicas", fix="give it one")
-        catalog, told = edits.scale(catalog, service, replicas)
+        catalog, told = edits.scale(catalog, called, replicas)
         said.append(told)
     return Supposed(catalog, fleet, tuple(said))
+
+
+def _refuse_contradictions(wanted: Suppositions) -> None:
+    """Raises LlmgwError `what-if-contradiction` for a node that is supposed to be two things at once."""
+    closed = {"drained": wanted.drained, "cordoned": wanted.cordoned}
+    open_again = {"neither cordoned nor drained": wanted.uncordoned}
+    gone = {"not there": wanted.without}
+    for first, second in (
+        (closed, open_again),
+        (gone, {**closed, **open_again, "lost": wanted.lost}),
+        ({"lost": wanted.lost}, open_again),
+    ):
+        for one, names in first.items():
+            for other, others in second.items():
+                both = sorted({*names} & {*others})
+                if both:
+                    why = f"{both[0]} cannot be {one} and {other} at once"
+                    raise LlmgwError("what-if-contradiction", why, fix="suppose one of the two")
 
 
 def _of_nodes(

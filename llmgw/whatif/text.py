@@ -26,9 +26,9 @@ def difference_lines(difference: Difference) -> list[str]:
 
 def _difference(difference: Difference) -> Iterator[str]:
     yield from _row("placed now", [_arrived(one) for one in difference.gained])
-    yield from _row("fits no more", [f"{one.replica} (was on {_where(one.before)})" for one in difference.fits_no_more])
+    yield from _row("fits no more", list(_left(difference.fits_no_more)))
     yield from _row("still no place", _names(one for one in difference.unplaced if one.asked_before))
-    yield from _row("no place", _names(one for one in difference.unplaced if not one.asked_before))
+    yield from _row("no place", list(_lacking(one for one in difference.unplaced if not one.asked_before)))
     yield from _row("not asked for", [f"{one.replica} (was on {_where(one.before)})" for one in difference.dropped])
     yield from _row("moves", [_moved(one) for one in difference.moves])
     yield from _row("planned elsewhere", [_moved(one) for one in difference.elsewhere])
@@ -109,6 +109,24 @@ def _names(changes: Iterable[Change]) -> list[str]:
     """All in one entry, or none."""
     names = [one.replica for one in changes]
     return [_some(names)] if names else []
+
+
+def _left(changes: Iterable[Change]) -> Iterator[str]:
+    """A line each, and the reason once for those that follow one another with the same."""
+    said = None
+    for one in changes:
+        why = f": {one.why}" if one.why and one.why != said else ", likewise" if one.why else ""
+        yield f"{one.replica} (was on {_where(one.before)}){why}"
+        said = one.why
+
+
+def _lacking(changes: Iterable[Change]) -> Iterator[str]:
+    """Those with the same reason together."""
+    alike: dict[str | None, list[str]] = {}
+    for one in changes:
+        alike.setdefault(one.why, []).append(one.replica)
+    for why, replicas in alike.items():
+        yield f"{_some(replicas)}: {why}" if why else _some(replicas)
 
 
 def _arrived(change: Change) -> str:

@@ -26,7 +26,15 @@ _RESERVED_NETWORK = frozenset(
     {"GLOO_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_MNNVL_ENABLE", "NCCL_SOCKET_IFNAME", "VLLM_HOST_IP"}
 )
 """They differ from node to node, and one value for all of them joins nodes that do not reach each other."""
-_RESERVED_OPTIONS = frozenset({"--host", "--port", "--model", "--alias", "--served-model-name"})
+_SERVED_NAME = "`served_name` and `aliases` of the service say the names that it answers to"
+_RESERVED_OPTIONS = {
+    "--host": "engines bind to the node's address, which `llmgw_address` of the inventory says",
+    "--port": "every replica has a port of its own, out of `port_range` of `fleet`",
+    "--model": "`model` of the profile says what is served",
+    "--alias": _SERVED_NAME,
+    "--served-model-name": _SERVED_NAME,
+}
+"""With what says it instead."""
 
 
 def check_profiles(document: Document) -> Iterator[Problem]:
@@ -119,7 +127,7 @@ def _process(path: Path, profile: Profile) -> Iterator[Problem]:
         option = item.partition("=")[0]
         if option in _RESERVED_OPTIONS:
             why = f"llmgw itself gives `{option}` to each replica"
-            remedy = "Remove it; `model`, and `served_name` of the service, say what is served."
+            remedy = f"Remove it; {_RESERVED_OPTIONS[option]}."
             yield Problem((*path, "args", number), codes.RESERVED, why, remedy)
         elif option in own:
             why = f"llmgw itself gives `{option}` to each replica of {profile.engine}"

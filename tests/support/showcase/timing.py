@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from llmgw.nodekit import contract, parts
 from tests.support.showcase.invented import NOW, between
+from tests.support.showcase.troubles import AWAY
 
 _SECONDS = {"gpus": 420, "xids": 90, "rdma": 60, "subnets": 2300, "storage": 8, "weights": 310, "engines": 40}
 """About how long the parts take, in milliseconds; the others take a few."""
@@ -17,8 +18,9 @@ _ORDER = (
 
 
 def read_at(name: str) -> float:
-    """When a machine was read."""
-    return NOW - between(12, 48, name, "read")
+    """When a machine was read: one that does not answer now, shortly before it was first tried in vain."""
+    away = AWAY[name][0] if name in AWAY else 0
+    return NOW - away - between(12, 48, name, "read")
 
 
 def probes(name: str, there: Mapping[str, bool]) -> tuple[contract.Probe, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from llmgw.apply.events import Progress, exit_status, first_line, unexplained
+from llmgw.apply.events import Progress, exit_status, failure_reason, first_line, unexplained
 
 PLAN = {
     "steps": [],
@@ -230,3 +230,26 @@ def test_the_frame_around_a_changed_host_key_does_not_hide_it() -> None:
     row = "@" * 59
     said = f"via ssh: {row}\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n{row}\nmore"
     assert "IDENTIFICATION HAS CHANGED" in first_line(said)
+
+
+def test_a_module_that_never_ran_is_told_by_the_hosts_last_words_and_what_to_set() -> None:
+    answer = {
+        "msg": "Module result deserialization failed: No start of json char found",
+        "module_stderr": "warning: x\npyenv: python3.13: command not found\n",
+        "rc": 127,
+    }
+    (line,) = Progress().feed(failed("llmgw.fleet.node_facts", answer))
+    assert line.startswith("n1  FAILED: the module did not answer, and the host said: pyenv: python3.13: command not")
+    assert "ansible_python_interpreter" in line
+    crashed = answer | {"module_stderr": "Traceback (most recent call last):\n  x\nKeyError: 'y'\n"}
+    (line,) = Progress().feed(failed("llmgw.fleet.node_facts", crashed))
+    assert line.endswith("the host said: KeyError: 'y'")
+
+
+def test_a_module_that_answered_is_told_by_its_message() -> None:
+    assert failure_reason({"msg": "no such unit", "module_stderr": ""}) == "no such unit"
+
+
+def test_what_to_do_about_a_problem_is_a_line_of_its_own() -> None:
+    problem = "llmgw_draind of n1 is read by nothing [inventory-variable]\n    fix: did you mean llmgw_drained?"
+    assert Progress().feed(ok("plan", PLAN | {"problems": [problem]}))[:2] == problem.split("\n")

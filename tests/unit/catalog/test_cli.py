@@ -39,7 +39,9 @@ def test_check_tells_every_mistake_on_stderr(fleet: Path, capsys: pytest.Capture
     assert [line.partition(" ")[0] for line in err.splitlines() if not line.startswith(" ")] == [
         "inventory/catalog.yaml:10:12:",
         "inventory/catalog.yaml:18:15:",
+        "2",
     ]
+    assert err.endswith("\n2 errors\n")
 
 
 def test_check_tells_programs_in_json(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:

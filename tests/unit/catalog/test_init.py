@@ -19,6 +19,7 @@ def test_init_writes_a_fleet_that_the_other_commands_read(tmp_path: Path, capsys
     assert chat.profiles[0].engine == "sim"
     (host,) = read_inventory(tmp_path / "new/inventory/hosts.yml")
     assert (host.name, host.node, host.gateway) == ("localhost", True, True)
+    assert 'ansible_python_interpreter: "{{ ansible_playbook_python }}"' in FILES["inventory/hosts.yml"]
     config = configparser.ConfigParser()
     config.read(tmp_path / "new/ansible.cfg")
     assert (tmp_path / "new" / config["defaults"]["inventory"]).exists()

@@ -10,6 +10,7 @@ import pytest
 from llmgw.fleet import store
 from llmgw.nodekit import contract
 from tests.support.fleet_directory import CATALOG, Called, FleetDirectory
+from tests.support.fleets import facts
 
 Call = Callable[..., Called]
 
@@ -76,3 +77,20 @@ def test_a_replica_without_a_number_is_no_replica(directory: FleetDirectory, llm
     evil = replace(known.units[0], name="llmgw-evil.0.0.service", replica=f"evil/{number}")
     directory.store("n1", replace(known, units=(*known.units, evil)))
     assert llmgw("diff", "-i", directory.path) == Called(0, "No unit differs.\n", "")
+
+
+def test_nodes_of_which_nothing_is_known_are_named(directory: FleetDirectory, llmgw: Call) -> None:
+    for name in ("n1", "n2"):
+        (directory.facts / f"{name}.json").unlink()
+    assert llmgw("diff", "-i", directory.path) == Called(
+        0, "Nothing is known of the units of 2 nodes (n1, n2): `llmgw facts refresh` reads them.\n", ""
+    )
+    for name in ("n1", "n2"):
+        directory.store(name, facts(name))
+    directory.applied()
+    (directory.facts / "n2.json").unlink()
+    (directory.facts / "previous/n2.json").unlink(missing_ok=True)
+    called = llmgw("diff", "-i", directory.path)
+    assert called.out.splitlines()[-1] == (
+        "Nothing is known of the units of 1 node (n2): `llmgw facts refresh` reads them."
+    )

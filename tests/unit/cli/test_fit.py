@@ -5,13 +5,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from llmgw.cli.fit_model import Asked
+from llmgw.cli.fit_text import fit_lines
 from llmgw.fleet import store
+from llmgw.model.ids import DeviceClass, NodeName
 from llmgw.nodekit import contract
+from llmgw.placement.memory.estimate import Estimate
+from llmgw.placement.memory.fit import Fit, Offer, Proposal
+from llmgw.placement.memory.model_facts import KnownModel
+from llmgw.placement.memory.span import Span
+from llmgw.placement.pools import Pool, PoolKind
 from tests.support import fleets
 from tests.support.fleet_directory import Called, FleetDirectory
 from tests.support.memory_models import architecture
@@ -20,6 +29,7 @@ from tests.support.real_models import MODELS
 
 Call = Callable[..., Called]
 CONFIG = json.dumps(MODELS["Llama-3.1-70B"].config).encode()
+NOTHING_KNOWN = Estimate(None, None, Span(0, 0, 0), None, 1, must_hold=False, share=0.9, most=0.9)
 NUMBERS = {
     "block_count": 32,
     "attention.head_count": 32,
@@ -191,7 +201,7 @@ def test_a_name_that_no_node_holds_is_told(llmgw: Call, directory: FleetDirector
     holding(directory)
     called = llmgw("fit", "org/Other", "-i", directory.path)
     assert called.status == 1
-    assert "no node of the fleet holds whole weights of that name" in called.err
+    assert "neither does a node of the fleet hold whole weights of that name" in called.err
 
 
 def test_a_fleet_without_devices_is_told(llmgw: Call, directory: FleetDirectory) -> None:
@@ -199,3 +209,54 @@ def test_a_fleet_without_devices_is_told(llmgw: Call, directory: FleetDirectory)
     called = llmgw("fit", "org/Llama-70B", "-i", directory.path)
     assert called.status == 1
     assert "[no-devices]" in called.err
+
+
+def test_a_name_that_is_nearly_right_is_told(llmgw: Call, directory: FleetDirectory) -> None:
+    holding(directory)
+    assert "fix: did you mean org/Llama-70B?" in llmgw("fit", "llama70b", "-i", directory.path).err
+
+
+def test_a_model_of_the_catalog_is_taken_by_its_name(llmgw: Call, directory: FleetDirectory) -> None:
+    holding(directory)
+    directory.catalog(
+        "version: 1\nmodels:\n  big: {hf_id: org/Llama-70B}\n  none: {hf_id: org/None}\n"
+        "profiles:\n  p: {engine: vllm, model: big, devices: h200-141g}\n"
+        "  q: {engine: vllm, model: none, devices: h200-141g}\nservices:\n  chat: {profiles: [p, q]}\n"
+    )
+    found = document(llmgw("fit", "big", "-i", directory.path, "--json"))
+    assert (found["model"], only_class(found)["proposal"]["gpus"], found["weights_measured"]) == ("big", 2, True)
+    missing = llmgw("fit", "none", "-i", directory.path)
+    assert "no node of the fleet holds whole weights of org/None, which the catalog calls none" in missing.err
+
+
+def test_a_class_may_be_named_by_a_prefix_that_means_one(llmgw: Call, config: Path, directory: FleetDirectory) -> None:
+    assert only_class(document(llmgw("fit", config, "--class", "h200", "--json")))["class"] == "h200-141g"
+    assert "h100 may be h100-80g or h100-94g [ambiguous-class]" in llmgw("fit", config, "--class", "h100").err
+    holding(directory)
+    whole = document(llmgw("fit", "org/Llama-70B", "-i", directory.path, "--class", "h200", "--json"))
+    assert only_class(whole)["proposal"]["gpus"] == 2
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_several_nodes_that_nothing_joins_are_said_to_be_so(
+    llmgw: Call, directory: FleetDirectory, monkeypatch: pytest.MonkeyPatch, *, apart: bool
+) -> None:
+    holding(directory, 1)
+    nodes = () if apart else (NodeName("n1"), NodeName("n2"))
+    monkeypatch.setattr("llmgw.cli.fit.pools_of", lambda _fleet: (Pool(PoolKind.FABRIC, "ib", nodes),))
+    store.save(directory.path / "facts", "n2", fleets.facts("n2", 1))
+    one = only_class(document(llmgw("fit", "org/Llama-70B", "-i", directory.path, "--json")))
+    assert (one["proposal"]["nodes"], one["nodes_not_joined"]) == (2, apart)
+    shown = " ".join(llmgw("fit", "org/Llama-70B", "-i", directory.path).out.split())
+    assert ("no domain or confirmed fabric joins 2 such nodes" in shown) == apart
+
+
+def test_what_leaves_nothing_for_a_request_at_worst_may_not_start() -> None:
+    asked = Asked("m", KnownModel(None, None), None, measured=False)
+    way = Proposal(1, 1, 1, 1, NOTHING_KNOWN, Span(0, 9000, 9000), 9000, None)
+    told = fit_lines(asked, [Fit(Offer(DeviceClass("h100-80g"), 81559), way, enough=True)], "vllm", None, None)
+    assert any(line.endswith("may not start") for line in told)
+    assert any(line.startswith("May not start: ") for line in told)
+    better = replace(way, longest=Span(4096, 9000, 9000))
+    told = fit_lines(asked, [Fit(Offer(DeviceClass("h100-80g"), 81559), better, enough=True)], "vllm", None, None)
+    assert not any("may not start" in line.lower() for line in told)

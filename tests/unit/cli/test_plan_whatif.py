@@ -137,6 +137,10 @@ def test_the_numbers_of_an_answer_are_in_its_json(cards: FleetDirectory, llmgw: 
         (("--without-node", "nothing"), 1, "there are gpu-01, gpu-02, gpu-03"),
         (("--scale", "chatt=1"), 1, "did you mean chat?"),
         (("--scale", "chat=1", "--scale", "chat=2"), 1, "chat is given two numbers of replicas"),
+        (("--with-nodes", "4xh200"), 64, "does not say how many devices of which class a node has"),
+        (("--drain", "gpu-01", "--uncordon", "gpu-01"), 1, "gpu-01 cannot be drained and neither cordoned nor drained"),
+        (("--without-node", "gpu-01", "--drain", "gpu-01"), 1, "gpu-01 cannot be not there and drained at once"),
+        (("--failures", "--failure-domain", "pol"), 1, "did you mean pool?"),
     ],
 )
 def test_what_is_asked_wrongly_is_told_with_how_it_is_asked(
@@ -185,3 +189,22 @@ def test_what_is_said_of_broken_facts_is_said_here_too(cards: FleetDirectory, ll
     cards.store("gpu-02", facts("gpu-02"))
     (cards.facts / "gpu-02.json").write_bytes(b'{"contract_version": 1, "gpus')
     assert "the facts are not whole JSON" in llmgw("plan", "-i", cards.path, "--drain", "gpu-01").err
+
+
+def test_the_answer_comes_before_the_plan(cards: FleetDirectory, llmgw: Call) -> None:
+    out = llmgw("plan", "-i", cards.path, "--drain", "gpu-01", "--waves").out
+    order = [out.index(text) for text in ("Supposed: ", "Compared with ", "The plan as supposed:", "\nPlan: ")]
+    assert order == sorted(order)
+
+
+def test_single_losses_are_told_with_what_has_no_place_even_now(cards: FleetDirectory, llmgw: Call) -> None:
+    called = llmgw("plan", "-i", cards.path, "--failures")
+    assert (called.status, called.err) == (0, "")
+    assert "! node gpu-01" in called.out
+    cards.catalog(LACKING)
+    lacking = llmgw("plan", "-i", cards.path, "--failures", "--failure-domain", "pool")
+    assert lacking.status == 3
+    assert "4 replicas have no place even now: big/2, big/3, odd/0, odd/1" in lacking.out
+    assert "! pool prod: " in lacking.out
+    document = json.loads(llmgw("plan", "-i", cards.path, "--failures", "--json").out)
+    assert document["unplaced"] == ["big/2", "big/3", "odd/0", "odd/1"]

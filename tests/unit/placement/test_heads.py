@@ -34,7 +34,9 @@ def unplaced(heads: int | None, tensor: int, engine: str = "vllm") -> tuple[Unpl
 def test_heads_that_do_not_divide_are_refused_with_what_does() -> None:
     (one,) = unplaced(56, 6)
     (rejection,) = [found for found in one.rejections if found.constraint == "heads"]
-    assert rejection.message == ("odd has 56 attention heads, which tensor_parallel 6 does not divide (1, 2, 4, 7, 8, 14 do)")
+    assert rejection.message == (
+        "odd has 56 attention heads, which tensor_parallel 6 does not divide (1, 2, 4, 7, 8, 14 do)"
+    )
     assert (rejection.has, rejection.needs) == (56, 6)
 
 

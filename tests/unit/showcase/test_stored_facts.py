@@ -119,3 +119,13 @@ def test_cards_tell_what_discovery_tells_of_such_cards(
 
 def _told(part: contract.Gpu | contract.MigInstance) -> set[str]:
     return {one.name for one in fields(part) if getattr(part, one.name) is not None}
+
+
+def test_a_machine_that_does_not_answer_was_read_before_it_was_first_tried_in_vain(inputs: Inputs) -> None:
+    away = [node for node in inputs.fleet.nodes if node.unreachable_since is not None]
+    assert away
+    for node in away:
+        assert node.facts is not None
+        assert node.facts.collected_at is not None
+        assert node.facts.collected_at < (node.unreachable_since or 0.0)
+        assert all(probe.at is not None and probe.at < (node.unreachable_since or 0.0) for probe in node.facts.probes)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.model.ids import DeviceClass, NodeName, ReplicaId, ServiceName
-from llmgw.model.node import FleetSnapshot, Node
+from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.whatif.difference import Change, Count, Difference, Free, compare, side
 from llmgw.whatif.spec import nodes_spec
@@ -63,6 +63,38 @@ def test_what_has_no_place_any_more_is_told_with_where_it_was() -> None:
     found = difference(wanted, snapshot, Suppositions(drained=("n1",)))
     assert [(one.before, one.after) for one in found.fits_no_more] == [(("n1",), ())]
     assert found.devices == (Free(H200, 0, 16, 0, 16),)
+
+
+def test_what_fell_out_is_told_why() -> None:
+    wanted = catalog(cards("a", 1), cards("b", 1))
+    snapshot = running(wanted, node("n1", 8), node("n2", 8))
+    (drained,) = difference(wanted, snapshot, Suppositions(drained=("n1",))).fits_no_more
+    assert drained.why == "n1 is drained; n2: has 0 free of 8 h200-141g, needs 8"
+    (gone,) = difference(wanted, snapshot, Suppositions(without=("n1",))).fits_no_more
+    assert gone.why == "n1 is not there; n2: has 0 free of 8 h200-141g, needs 8"
+    (more,) = difference(wanted, snapshot, Suppositions(scale=(("b", 2),))).unplaced
+    assert more.why == "n1, n2: has 0 free of 8 h200-141g, needs 8"
+
+
+def test_what_gave_way_is_told_to_whom() -> None:
+    low, high = cards("a", 1), replace(cards("b", 1), priority=9)
+    snapshot = running(catalog(low, replace(high, replicas=0)), node("n1", 8))
+    (one,) = difference(catalog(low, replace(high, replicas=0)), snapshot, Suppositions(scale=(("b", 1),))).fits_no_more
+    assert (one.why or "").startswith("gives way to b/0")
+
+
+def test_a_node_that_nobody_can_tell_of_is_not_near() -> None:
+    snapshot = running(
+        catalog(cards("a", 1)), node("n1", 8), replace(node("n0", 8), state=NodeState.UNSEEN, facts=None, devices=None)
+    )
+    (one,) = difference(catalog(cards("a", 1)), snapshot, Suppositions(scale=(("a", 2),))).unplaced
+    assert one.why == "n1: has 0 free of 8 h200-141g, needs 8"
+
+
+def test_cards_that_no_node_has_are_told_as_such() -> None:
+    wanted = catalog(service("a", 1, (profile("a", classes=("b200-180g",), gpus=1),)))
+    (one,) = difference(wanted, fleet(node("n1", 8)), Suppositions()).unplaced
+    assert one.why == "no node that is known has such devices"
 
 
 def test_a_plan_that_is_not_carried_out_may_change_without_a_move() -> None:

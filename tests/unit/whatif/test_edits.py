@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -141,3 +142,32 @@ def test_nothing_supposed_is_nothing_changed() -> None:
     assert Suppositions(drained=("n1",)).any
     supposed = suppose(CATALOG, FLEET, Suppositions())
     assert (supposed.catalog, supposed.fleet, supposed.said) == (CATALOG, FLEET, ())
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Suppositions(drained=("n1",), uncordoned=("n1",)),
+        Suppositions(cordoned=("n1",), uncordoned=("n1",)),
+        Suppositions(without=("n1",), drained=("n1",)),
+        Suppositions(without=("n1",), lost=("n1",)),
+        Suppositions(lost=("n1",), uncordoned=("n1",)),
+    ],
+)
+def test_a_node_that_would_be_two_things_at_once_is_refused(wanted: Suppositions) -> None:
+    with pytest.raises(LlmgwError, match=r"n1 cannot be .* at once") as caught:
+        suppose(CATALOG, FLEET, wanted)
+    assert caught.value.code == "what-if-contradiction"
+
+
+def test_what_goes_together_is_not_refused() -> None:
+    assert len(suppose(CATALOG, FLEET, Suppositions(drained=("n1",), cordoned=("n1",), uncordoned=("n2",))).said) == 3
+
+
+def test_a_service_may_be_named_as_clients_call_it() -> None:
+    wanted = catalog(replace(service("chat-70b", 2), served_name="org/Chat", aliases=("chat",)), service("code", 1))
+    after, said = edits.scale(wanted, "chat", 5)
+    assert [one.replicas for one in after.services] == [5, 1]
+    assert said == Said("chat-70b with 5 replicas instead of 2", ("chat is what clients call chat-70b",))
+    with pytest.raises(LlmgwError, match="chat-70b is given two numbers"):
+        suppose(wanted, FLEET, Suppositions(scale=(("chat", 3), ("chat-70b", 4))))

@@ -43,8 +43,8 @@ def test_nodes_are_a_number_a_class_and_a_number_of_devices_and_what_else_is_kno
     [
         ("", "it does not begin with a number of nodes"),
         ("h200x8", "it does not begin with a number of nodes"),
-        ("4xh200", "`h200` is not a device class"),
-        ("4x8", "`8` is not a device class"),
+        ("4xh200", "`h200` does not say how many devices"),
+        ("4x8", "`8` does not say how many devices of which class"),
         ("0xh200x8", "0 is no number of nodes"),
         ("1025xh200x8", "it is from 1 to 1024"),
         ("4xh200x0", "0 is no number of devices in a node"),

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llmgw.model.ids import NodeName, ReplicaId, ServiceName
 from llmgw.whatif.difference import Change, Difference
 from llmgw.whatif.said import Said
@@ -31,6 +33,16 @@ def test_a_difference_names_every_kind_of_change_once() -> None:
         "    fits no more       b/0 (was on n3)",
         "    moves              c/0 n1 -> n2",
         "                       c/1 on n1, other devices",
+    ]
+
+
+def test_a_reason_is_told_once_for_those_that_follow_one_another_with_it() -> None:
+    lost = tuple(replace(change(f"b/{number}", "n3"), why="n3 is drained") for number in range(2))
+    lacking = tuple(replace(change(f"c/{number}"), asked_before=False, why="no room") for number in range(2))
+    assert difference_lines(Difference(fits_no_more=lost, unplaced=lacking))[1:] == [
+        "    fits no more       b/0 (was on n3): n3 is drained",
+        "                       b/1 (was on n3), likewise",
+        "    no place           c/0, c/1: no room",
     ]
 
 

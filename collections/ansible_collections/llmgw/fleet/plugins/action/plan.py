@@ -38,6 +38,8 @@ class ActionModule(ActionBase):
             hostvars = variables["hostvars"]
             settings = {
                 host: plain({name: hostvars[host][name] for name in llmgw.VARIABLES if name in hostvars[host]})
+                # Of what nothing reads only the names are told: a value may be a secret, or a template that fails.
+                | dict.fromkeys(llmgw.unread(map(str, hostvars[host])))
                 for host in wanted
             }
             request = llmgw.Request(
