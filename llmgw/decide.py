@@ -148,9 +148,7 @@ def _ordered(
     order = Order(catalog, serving_now(fleet))
     starting = by_kind[ActionKind.CREATE] + by_kind[ActionKind.MOVE]
     updating = by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE]
-    # A replica that changes its devices where it is gives some up only then.
-    given_up = {device for change in updating for device in devices_held(change) - devices_needed(change)}
-    late = {change.action.replica for change in starting if given_up & devices_needed(change)}
+    late = _late(starting, updating)
     # What does not run takes nothing away: it comes first, unless it waits for a device that somebody else must leave.
     leaving = {device for change in starting for device in devices_held(change)}
     dead = {one.action.replica for one in updating if not one.running and not devices_needed(one) & leaving}
@@ -161,6 +159,19 @@ def _ordered(
     order.start([change for change in starting if change.action.replica in late], arrivals)
     order.rewrite(by_kind[ActionKind.REWRITE])
     return order
+
+
+def _late(starting: Iterable[Change], updating: Iterable[Change]) -> set[ReplicaId]:
+    """What can start only after updates in place: it needs a device that one of them gives up, or that another late one
+    does.
+    """
+    given_up = {device for change in updating for device in devices_held(change) - devices_needed(change)}
+    waiting, late = list(starting), set()
+    while found := [change for change in waiting if given_up & devices_needed(change)]:
+        late |= {change.action.replica for change in found}
+        given_up |= {device for change in found for device in devices_held(change)}
+        waiting = [change for change in waiting if change.action.replica not in late]
+    return late
 
 
 def _arrival(assignment: Assignment, leader: UnitFile, nodes: Mapping[NodeName, Node]) -> Serving:

@@ -38,6 +38,8 @@ from llmgw.placement.tally import Tally, even_share
 from llmgw.placement.topology import choose
 from llmgw.placement.weights_index import WeightsIndex
 
+MOST_TRIES = 4000
+"""Rearrangements tried in one placement: what is full in every way must not cost more than planning does."""
 NOWHERE: frozenset[NodeName] = frozenset()
 _NOT_ASKED = -1.0
 """No score is negative."""
@@ -65,6 +67,9 @@ class Board:
         self._eligible: dict[str, dict[NodeName, Ledger]] = {}
         self.version = 0
         """Changes with every promise."""
+        self.tries_left = MOST_TRIES
+        """How much may still be tried to make room."""
+        self._disk_was: dict[tuple[ReplicaId, NodeName, str], Key] = {}
         self._disk_of: dict[tuple[ReplicaId, NodeName], tuple[Key, str]] = {}
         ready = {member: one.ready for one in fleet.domains for member in one.ready if len(one.ready) > 1}
         self._states: dict[tuple[int, ...], int] = {}
@@ -299,9 +304,12 @@ class Board:
         for member in assignment.members:
             ledger = self.ledgers[member.node]
             if not assignment.kept and profile.min_free_disk_bytes and member.node not in ask.holders:
-                room = ledger.room(profile.model.name)
+                # What was given back gets the same filesystem again, so that trying leaves no trace.
+                before, needs = self._disk_was.get((replica, member.node, profile.name)), profile.min_free_disk_bytes
+                room = ledger.room(profile.model.name, at_first=None if before is None else (before, needs))
                 if room is not None:
-                    self._disks.promise(room.filesystem, profile.model.name, profile.min_free_disk_bytes)
+                    self._disk_was[replica, member.node, profile.name] = room.filesystem
+                    self._disks.promise(room.filesystem, profile.model.name, needs)
                     self._disk_of[replica, member.node] = (room.filesystem, profile.model.name)
             ledger.promise(assignment.service.name, profile, member.devices, _ports(assignment, member))
             self._changed(ledger, ledger.classes)

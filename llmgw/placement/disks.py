@@ -34,14 +34,19 @@ class Disks:
         self._models: dict[tuple[Key, str], list[int]] = {}
         self._places: dict[str, tuple[tuple[Key, contract.Filesystem], ...]] = {}
 
-    def room(self, node: Node, model: str) -> Room | None:
-        """The most space that weights of a model can have on a node; None where storage is unknown (D11)."""
+    def room(self, node: Node, model: str, *, at_first: tuple[Key, int] | None = None) -> Room | None:
+        """The most space that weights of a model can have on a node; None where storage is unknown (D11). `at_first`: a
+        filesystem that is taken before all others if so many bytes are free there.
+        """
         best: Room | None = None
         for key, filesystem in self._filesystems(node):
             own = self._models.get((key, model), (0, 0))[1]
             free = (filesystem.free_bytes or 0) - self._total.get(key, 0) + own
+            room = Room(free, key, filesystem.mount_point)
+            if at_first is not None and key == at_first[0] and free >= at_first[1]:
+                return room
             if best is None or free > best.free_bytes:
-                best = Room(free, key, filesystem.mount_point)
+                best = room
         return best
 
     def most(self, node: Node) -> int | None:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from llmgw.engines import registry
+from llmgw.engines.members import ports_needed
 from llmgw.model.ids import DeviceClass, NodeName
 from llmgw.model.node import Device, NodeState
 from llmgw.model.placement import Rejection
@@ -254,6 +255,7 @@ def memory_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
     needs, has = ask.profile.min_memory_bytes, ledger.unpromised_memory()
     if needs is None or has is None or has >= needs:
         return None
+    has = max(0, has)
     left, wanted = told_apart(has, needs)
     promised = " left" if ledger.memory_is_promised() else ""
     message = f"has {left} GB of memory{promised}, needs {wanted}"
@@ -292,8 +294,12 @@ def spread_holds(ask: Ask, ledger: Ledger) -> Rejection | None:
 
 
 def port_free(ask: Ask, ledger: Ledger) -> Rejection | None:
-    """A port of the range is free."""
-    return None if ledger.free_port() is not None else _no(ask, ledger, "ports", "no port of the range is free")
+    """A port of the range is free; two in a row where the node might lead a replica of several nodes."""
+    count = ports_needed(ask.profile, 0)
+    if ledger.free_port(count) is not None:
+        return None
+    what = "no port" if count == 1 else f"no {count} ports in a row"
+    return _no(ask, ledger, "ports", f"{what} of the range {'is' if count == 1 else 'are'} free")
 
 
 STATIC: tuple[Constraint, ...] = (

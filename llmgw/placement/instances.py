@@ -58,10 +58,16 @@ class Instance:
         return all(part.unit.active_state in _WORKING for part in self.parts)
 
     @property
-    def missing(self) -> tuple[int, ...]:
-        """Ranks of members that are not seen anywhere."""
-        members = max(part.unit.members or 1 for part in self.parts)
-        return tuple(sorted(set(range(members)) - {part.rank for part in self.parts}))
+    def members(self) -> int:
+        """Of how many members it says that it is one."""
+        return max(part.unit.members or 1 for part in self.parts)
+
+    @property
+    def missing(self) -> int | None:
+        """The first rank that is not seen anywhere; None when all are."""
+        seen = {part.rank for part in self.parts}
+        first = next(rank for rank in range(len(seen) + 1) if rank not in seen)
+        return first if first < self.members else None
 
     @property
     def settled(self) -> bool:
@@ -72,7 +78,8 @@ class Instance:
 def instances_of(fleet: FleetSnapshot) -> tuple[Instance, ...]:
     """Every replica of every node with facts, sorted by replica and node. Units that name no replica are not listed.
 
-    Two units of one rank of a replica are two instances: a node that was away brings an old one back.
+    Two units of one rank of a replica are two instances, and so are units of different numbers of members: a node that
+    was away brings old ones back.
     """
     seen: dict[str, list[Part]] = {}
     for node in fleet.nodes:
@@ -95,12 +102,14 @@ def _instances(replica: ReplicaId, parts: Iterable[Part]) -> Iterator[Instance]:
     if len(parts) == 1:
         yield Instance(replica, service, int(number), parts)
         return
-    by_rank: dict[int, list[Part]] = {}
+    by_rank: dict[tuple[int | None, int], list[Part]] = {}
     for part in sorted(parts, key=_newest_first):
-        by_rank.setdefault(part.rank, []).append(part)
-    for copy in range(max(map(len, by_rank.values()))):
-        members = tuple(found[copy] for _, found in sorted(by_rank.items()) if copy < len(found))
-        yield Instance(replica, service, int(number), members)
+        by_rank.setdefault((part.unit.members, part.rank), []).append(part)
+    for members in sorted({key[0] for key in by_rank}, key=str):
+        found = [ones for key, ones in sorted(by_rank.items(), key=str) if key[0] == members]
+        for copy in range(max(map(len, found))):
+            seen = sorted((ones[copy] for ones in found if copy < len(ones)), key=lambda part: part.rank)
+            yield Instance(replica, service, int(number), tuple(seen))
 
 
 def _newest_first(part: Part) -> tuple[bool, int, NodeName]:
@@ -109,15 +118,17 @@ def _newest_first(part: Part) -> tuple[bool, int, NodeName]:
 
 
 def eviction(instance: Instance, *, hidden: bool = False) -> str | None:
-    """Why an instance must leave its nodes, or None. Only what P1b calls evicting counts here. `hidden`: members that
-    are not seen may be where nothing can be seen.
+    """Why an instance must leave its nodes, or None. Only what P1b calls evicting counts here, and nothing on a node
+    that is left alone in this run. `hidden`: members that are not seen may be where nothing can be seen.
     """
+    if any(part.node.state is NodeState.FROZEN for part in instance.parts):
+        return None
     for part in instance.parts:
         reason = _of_part(part)
         if reason is not None:
             return reason
-    if instance.missing and not hidden:
-        return f"member {instance.missing[0]} of {instance.replica} is gone"
+    if instance.missing is not None and not hidden:
+        return f"member {instance.missing} of {instance.replica} is gone"
     return None
 
 

@@ -26,7 +26,7 @@ def kept(service: ServiceSpec, instance: Instance, profile: ProfileSpec, board: 
     members = tuple(_member(part, board) for part in instance.parts)
     if not instance.working or any(part.unit.text is None for part in instance.parts):
         members = joined(board, members)
-    return Assignment(instance.replica, service, profile, members, kept=True, partial=bool(instance.missing))
+    return Assignment(instance.replica, service, profile, members, kept=True, partial=instance.missing is not None)
 
 
 def _member(part: Part, board: Board) -> Member:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from llmgw.model.ids import DeviceClass, DeviceId
 from llmgw.model.node import Device, Node
 from llmgw.model.replica import ProfileSpec
-from llmgw.placement.disks import Disks, Room
+from llmgw.placement.disks import Disks, Key, Room
 
 
 class Ledger:
@@ -47,11 +48,17 @@ class Ledger:
         self._memory_bytes = self.total_memory
         self._disks = disks or Disks()
         self._free: dict[str, tuple[Device, ...]] = {}
+        self._holders: Counter[DeviceId] = Counter()  # units may name one device twice, whatever was planned
 
     def devices(self, device_class: str) -> tuple[Device, ...]:
-        """All devices of a class that are not out of order, free or not, in placement order."""
+        """All devices of a class that are not out of order, free or not, in placement order; of two with one UUID the
+        last, by which it is known.
+        """
+        known = self.node.devices or ()
         return tuple(
-            device for device in self.node.devices or () if device.device_class == device_class and _works(device)
+            device
+            for position, device in enumerate(known)
+            if device.device_class == device_class and _works(device) and self._bit[device.uuid] == 1 << position
         )
 
     def free_devices(self, device_class: str) -> tuple[Device, ...]:
@@ -77,9 +84,11 @@ class Ledger:
         """Whether replicas were promised some of its host memory."""
         return self.total_memory != self._memory_bytes
 
-    def room(self, model: str) -> Room | None:
-        """The most disk space on one filesystem that weights of this model may fill; None when it is unknown (D11)."""
-        return self._disks.room(self.node, model)
+    def room(self, model: str, *, at_first: tuple[Key, int] | None = None) -> Room | None:
+        """The most disk space on one filesystem that weights of this model may fill; None when it is unknown (D11).
+        `at_first`: a filesystem that is taken before all others if so many bytes are free there.
+        """
+        return self._disks.room(self.node, model, at_first=at_first)
 
     def most_disk(self) -> int | None:
         """The most bytes that are free on one filesystem, promised or not; None when that is unknown."""
@@ -106,6 +115,8 @@ class Ledger:
 
     def promise(self, service: str, profile: ProfileSpec, devices: Iterable[DeviceId], ports: Iterable[int]) -> None:
         """Take everything one member of a replica needs, but for disk space."""
+        devices = tuple(devices)
+        self._holders.update(devices)
         self.taken |= self._mask(devices)
         self._free.clear()
         self._ports.update(ports)
@@ -116,7 +127,8 @@ class Ledger:
 
     def release(self, service: str, profile: ProfileSpec, devices: Iterable[DeviceId], ports: Iterable[int]) -> None:
         """Give back what `promise` took."""
-        self.taken &= ~self._mask(devices)
+        self._holders.subtract(devices := tuple(devices))
+        self.taken &= ~self._mask(device for device in devices if not self._holders[device])
         self._free.clear()
         for port in ports:
             self._ports.discard(port)

@@ -12,7 +12,7 @@ from llmgw.placement.board import Board
 
 def notes(outcome: Outcome) -> tuple[str, ...]:
     """Sentences about spreads that are not met, cards that were chosen blindly, and new replicas by old facts."""
-    return (*_spreads(outcome.board), *_blind(outcome), *_stale(outcome))
+    return (*_spreads(outcome.board), *_blind(outcome), *_stale(outcome), *_shared(outcome))
 
 
 def _spreads(board: Board) -> Iterator[str]:
@@ -46,6 +46,18 @@ def _stale(outcome: Outcome) -> Iterator[str]:
         node = outcome.board.ledgers[name].node
         if node.stale and node.oldest_age_s is not None:
             yield f"{name} gets new replicas by facts that are {node.oldest_age_s / 3600:.0f} h old"
+
+
+def _shared(outcome: Outcome) -> Iterator[str]:
+    """Devices that the units of two replicas name: nobody planned that."""
+    holders: dict[tuple[str, str], list[str]] = {}
+    for one in outcome.placement.assignments:
+        for member in one.members:
+            for device in member.devices:
+                holders.setdefault((member.node, device), []).append(one.replica)
+    for (node, uuid), replicas in sorted(holders.items()):
+        if len(replicas) > 1:
+            yield f"device {uuid} of {node} is named by the units of {' and '.join(replicas)}: stop one of them"
 
 
 def _unjoined(board: Board, assignment: Assignment) -> Iterator[str]:

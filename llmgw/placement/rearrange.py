@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import combinations, islice
 from math import inf
 
-from llmgw.model.ids import ReplicaId
+from llmgw.model.ids import DeviceClass, ReplicaId
 from llmgw.model.node import NodeState
 from llmgw.model.placement import Assignment
 from llmgw.model.replica import ProfileSpec, ServiceSpec
@@ -26,11 +26,12 @@ from llmgw.placement.board import Board
 from llmgw.placement.feasibility import Ask, has_free, usable_classes
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.score import total
-from llmgw.placement.tally import domain_of
 
 TRIES = 12
 DEEPER_TRIES = 2
 FEW_NODES = 64
+SPARE_NODES = 3
+"""Nodes beyond those that lack least among which members of a replica are looked for."""
 DEEPER_TRIES_OF_FEW = 8
 
 
@@ -126,6 +127,9 @@ class _Search:
                 continue
             for nodes in islice(self._places(profile), self._tries):
                 for first in self._beginnings(profile, nodes):
+                    self._board.tries_left -= 1
+                    if self._board.tries_left < 0:
+                        return
                     room = self._try(profile, nodes, first)
                     self._undo(0)
                     if room is not None:
@@ -164,30 +168,55 @@ class _Search:
                 yield (eligible[name],)
             return
         for pool in self._board.pools:
-            inside = sorted((name for name in pool.nodes if name in lacking), key=lambda name: (lacking[name], name))
-            if len(inside) >= profile.nodes:
-                yield tuple(eligible[name] for name in inside[: profile.nodes])
+            for device_class in profile.devices:
+                inside = [
+                    name
+                    for name in pool.nodes
+                    if name in eligible and self._could_clear(ask, eligible[name], device_class)
+                ]
+                inside.sort(key=lambda name: (profile.gpus - len(eligible[name].free_devices(device_class)), name))
+                for names in combinations(inside[: profile.nodes + SPARE_NODES], profile.nodes):
+                    yield tuple(eligible[name] for name in names)
 
     def _lacks(self, ask: Ask, ledger: Ledger) -> tuple[int, int] | None:
         """How many devices a node lacks for a member, and how many replicas it has; None where nobody's leaving would
         help.
         """
-        tally = ask.tally
-        if tally.share is not None:
-            domain = domain_of(ask.service.spread, ledger.node)
-            if domain is None or tally.domains.get(domain, 0) >= tally.share:
-                return None
-        here = [one for one in self._board.on_node[ledger.node.name].values() if self._may_leave(one, ask.profile)]
-        if not here and not self._fits(ask, ledger):
+        if not self._spread_allows(ask, ledger):
             return None
         if ask.profile.on_cpu:
-            return 0, ledger.total
+            return (0, ledger.total) if self._could_clear(ask, ledger, None) else None
         lacks = [
             max(0, ask.profile.gpus - len(ledger.free_devices(one)))
             for one in usable_classes(ask, ledger)
-            if len(ledger.devices(one)) >= ask.profile.gpus
+            if self._could_clear(ask, ledger, one)
         ]
         return (min(lacks), ledger.total) if lacks else None
+
+    @staticmethod
+    def _spread_allows(ask: Ask, ledger: Ledger) -> bool:
+        share = ask.tally.share
+        if share is None:
+            return True
+        domain = ask.tally.domain(ledger.node)
+        return domain is not None and ask.tally.domains.get(domain, 0) < share
+
+    def _could_clear(self, ask: Ask, ledger: Ledger, device_class: DeviceClass | None) -> bool:
+        """Whether a member would fit if everybody left who may: enough devices of the class, and enough host memory."""
+        if not self._spread_allows(ask, ledger):
+            return False
+        here = [one for one in self._board.on_node[ledger.node.name].values() if self._may_leave(one, ask.profile)]
+        if not here and not self._fits(ask, ledger):
+            return False
+        if device_class is not None:
+            if device_class not in usable_classes(ask, ledger):
+                return False
+            own = {device.uuid for device in ledger.devices(device_class)}
+            leaving = sum(device in own for one in here for part in one.members for device in part.devices)
+            if len(ledger.free_devices(device_class)) + leaving < ask.profile.gpus:
+                return False
+        needs, left = ask.profile.min_memory_bytes, ledger.unpromised_memory()
+        return needs is None or left is None or left + sum(one.profile.min_memory_bytes or 0 for one in here) >= needs
 
     def _may_leave(self, one: Assignment, profile: ProfileSpec) -> bool:
         """Whether a replica may be placed otherwise for this one; one of the same service and profile gains nothing."""

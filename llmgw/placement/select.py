@@ -120,7 +120,7 @@ def _profile(service: ServiceSpec, instance: Instance) -> ProfileSpec | None:
 
 def _fits(profile: ProfileSpec, instance: Instance) -> bool:
     """Whether a profile could have put the replica where it is: as many members, as many devices, all of one class."""
-    if registry.refusal(profile) is not None or profile.nodes != len(instance.parts) + len(instance.missing):
+    if registry.refusal(profile) is not None or profile.nodes != instance.members:
         return False
     return len({_class_of(part, profile) for part in instance.parts} - {_UNKNOWN}) <= 1 and all(
         len(part.unit.devices) == profile.gpus and _class_of(part, profile) is not None for part in instance.parts

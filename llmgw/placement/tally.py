@@ -55,5 +55,5 @@ def even_share(service: ServiceSpec, nodes: Iterable[Node]) -> int | None:
     """Replicas over the spread domains of the nodes that could take any, rounded up; None without a spread."""
     if service.spread is None:
         return None
-    domains = {domain for domain in (domain_of(service.spread, node) for node in nodes) if domain}
+    domains = {domain for domain in (domain_of(service.spread, node) for node in nodes) if domain is not None}
     return math.ceil(service.replicas / max(1, len(domains)))

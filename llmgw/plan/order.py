@@ -8,7 +8,7 @@ exactly what serves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -36,9 +36,12 @@ class Order:
     def stop(self, changes: Sequence[Change]) -> None:
         """A wave that takes surplus replicas out of the routes, drains and removes them."""
         removes = tuple(sorted(unit for change in changes for unit in change.removes))
-        if not removes:
-            return
         gone = [_endpoint(change) for change in changes if change.instance is not None]
+        if not removes:
+            # Where nothing can be stopped now, nothing is sent there either.
+            for name in gone:
+                self._routes.remove(name)
+            return
         steps = [*self._without(gone, changes), StopMembers(removes)]
         self.waves.append(Wave(f"stop {_names(changes)}", tuple(steps)))
 
@@ -48,18 +51,17 @@ class Order:
         What needs a device of another that moves comes after it. Where replicas wait for one another, or for
         themselves, they stop before they start.
         """
-        waiting = [(change, devices_needed(change), devices_held(change)) for change in changes]
+        waiting = {change.action.replica: change for change in changes}
         while waiting:
-            held = {device for _, _, gives in waiting for device in gives}
-            ready = {one.action.replica for one, needs, _ in waiting if not held & needs and not _overlaps(one)}
-            if ready:
-                self._start([change for change, _, _ in waiting if change.action.replica in ready], arrivals)
+            held = _holders(waiting.values())
+            free = [one for one in waiting.values() if not _waits(one, held)]
+            apart = [one for one in free if not (devices_needed(one) & devices_held(one) or _overlaps(one))]
+            if apart:
+                self._start(apart, arrivals)
             else:
-                ready = {one.action.replica for one, needs, gives in waiting if gives & needs or _overlaps(one)}
-                ready = ready or {change.action.replica for change, _, _ in waiting}
-                moving = [change for change, _, _ in waiting if change.action.replica in ready]
-                self._restart_elsewhere(moving, arrivals)
-            waiting = [one for one in waiting if one[0].action.replica not in ready]
+                self._restart_elsewhere(free or list(waiting.values()), arrivals)
+            for change in apart or free or list(waiting.values()):
+                del waiting[change.action.replica]
 
     def _start(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         steps: list[Step] = [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
@@ -135,6 +137,21 @@ def devices_needed(change: Change) -> frozenset[tuple[str, str]]:
     """The devices that a replica will have, each with its node."""
     members = change.assignment.members if change.assignment is not None else ()
     return frozenset((member.node, device) for member in members for device in member.devices)
+
+
+def _holders(changes: Iterable[Change]) -> dict[tuple[str, str], set[str]]:
+    """By device the replicas that have it now."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for change in changes:
+        for device in devices_held(change):
+            found.setdefault(device, set()).add(change.action.replica)
+    return found
+
+
+def _waits(change: Change, held: Mapping[tuple[str, str], Collection[str]]) -> bool:
+    """Whether a replica needs a device that another one still has."""
+    own = {change.action.replica}
+    return any(not own.issuperset(held.get(device, ())) for device in devices_needed(change))
 
 
 def _overlaps(change: Change) -> bool:
