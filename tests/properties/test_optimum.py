@@ -78,9 +78,10 @@ def _nobody_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _more_give_way_than_must(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever has the fewest devices leaves first, until there is room, and nobody goes back."""
-    monkeypatch.setattr(rearrange._Search, "_back_again", lambda _self, _ask, left, _target: left)
+    """Whoever has the fewest devices leaves first, nobody goes back, and the dearest way that was found is taken."""
+    monkeypatch.setattr(rearrange._Search, "_back_again", lambda _self, left: left)
     monkeypatch.setattr(rearrange._Search, "_reluctance", lambda _self, one, *_: len(one.leader.devices))
+    monkeypatch.setattr(rearrange, "_cheapest", lambda one: tuple(-part for part in one.cost))
 
 
 def _devices_serve_twice(monkeypatch: pytest.MonkeyPatch) -> None:
