@@ -111,7 +111,7 @@ def _searched(search: _Search, alone: _Alone, needs: Iterable[Need]) -> int | No
     spared = {need.service: need.never for need in needs}
     missing = {need.service: need.missing - need.never for need in needs if need.nodes is not None}
     if not missing:
-        return None
+        return _by_leaving(search, sum(need.missing for need in needs))
 
     def short(count: int) -> int:
         """How many replicas lack a place that could have one."""
@@ -129,6 +129,16 @@ def _searched(search: _Search, alone: _Alone, needs: Iterable[Need]) -> int | No
         answer = _least(lambda count: short(count) <= target, bound, bound) or bound
     checked = answer if answer * (search.size + answer) <= _CHECKED else 0
     return next((count for count in range(1, checked) if short(count) <= target), answer)
+
+
+def _by_leaving(search: _Search, missing: int) -> int | None:
+    """The answer where nothing that is missing fits on new nodes: others may go there and leave room. None: none do."""
+    bound = min(MAX_NODES, missing + _SLACK)
+    target = search.lacking(bound)
+    if target >= search.lacking(0):
+        return None
+    answer = _least(lambda count: search.lacking(count) <= target, 1, bound) or bound
+    return next((count for count in range(1, answer) if search.lacking(count) <= target), answer)
 
 
 def _least(enough: Callable[[int], bool], guess: int, bound: int) -> int | None:

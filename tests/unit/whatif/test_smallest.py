@@ -190,7 +190,8 @@ def test_the_answer_is_enough_and_one_node_less_is_not(case: Case) -> None:
         assert lacking(30).total() >= found.missing
     elif found.nodes:
         assert lacking(found.nodes).total() == len(found.never)
-        assert not enough(found.nodes - 1)
+        # Others may leave for the new nodes what does not fit there itself.
+        assert not enough(found.nodes - 1) or lacking(found.nodes - 1).total() > len(found.never)
         if not enough(found.nodes):
             assert not enough(30)
 
@@ -198,3 +199,12 @@ def test_the_answer_is_enough_and_one_node_less_is_not(case: Case) -> None:
 def test_a_need_says_how_many_stay_without() -> None:
     found = asked(catalog(cards("a", 1), cards("odd", 2, pool="dev")), fleet())
     assert Need(ServiceName("odd"), 2, None, 2) in found.needs
+
+
+def test_new_nodes_may_help_what_does_not_fit_on_them() -> None:
+    """`any` goes to the new card and leaves the old class to `old`, which the new nodes lack."""
+    there = fleet(node("n1", gpus=1, device_class="l40s-45g"))
+    either = service("any", 1, (profile("any", classes=("h200-141g", "l40s-45g"), gpus=1),), priority=1)
+    old = service("old", 1, (profile("old", classes=("l40s-45g",), gpus=1),))
+    found = smallest(catalog(either, old), there, kind_spec("h200x4"), placed)
+    assert (found.nodes, found.never) == (1, ())
