@@ -89,7 +89,7 @@ def asked(inputs: Inputs, service: str) -> dict[str, Any]:
     wanted = next(one for one in inputs.catalog.services if one.name == service)
     outcome = place(inputs.catalog, inputs.fleet)
     answer = explain(inputs.catalog, outcome, service)
-    lines = list(why_lines(answer, wanted, 100))
+    lines = why_lines(answer, wanted.profiles, 100)
     return {
         "placed": len(outcome.placement.assignments),
         "unplaced": len(outcome.placement.unplaced),
