@@ -87,7 +87,7 @@ def asked(inputs: Inputs, service: str) -> dict[str, Any]:
     from llmgw.placement.why.explain import explain  # noqa: PLC0415
 
     wanted = next(one for one in inputs.catalog.services if one.name == service)
-    outcome = place(inputs.catalog, inputs.fleet)
+    outcome = place(inputs.catalog, inputs.fleet, reasons=False)
     answer = explain(inputs.catalog, outcome, service)
     lines = why_lines(answer, wanted.profiles, 100)
     return {
