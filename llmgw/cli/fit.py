@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -80,7 +80,12 @@ def fit(
     ] = None,
     size: Annotated[
         float | None,
-        typer.Option(metavar="GB", min=0.001, help="Size of the weights (GB of 10^9 bytes), for a config.json alone."),
+        typer.Option(
+            metavar="GB",
+            min=0.001,
+            max=1_000_000.0,
+            help="Size of the weights (GB of 10^9 bytes), for a config.json alone.",
+        ),
     ] = None,
     gpus_per_node: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=64, help="Cards that a node has. [default: 8, or by facts]")
@@ -186,6 +191,7 @@ def _joined(fleet: FleetSnapshot, one: Fit, way: Proposal) -> bool:
 
 def _width() -> int | None:
     """Columns of the terminal; None where a file or a program reads."""
-    if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
+    stream: TextIO | None = sys.stdout  # None where it is closed
+    if (stream is None or not stream.isatty()) and not os.environ.get("COLUMNS"):
         return None
     return shutil.get_terminal_size().columns

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from llmgw.cli.fit_gguf import refuse_impossible
 from llmgw.errors import LlmgwError
 from llmgw.model.ids import ModelName
 from llmgw.model.node import FleetSnapshot
@@ -42,6 +43,9 @@ def find(model: str, size_bytes: int | None, fleet: FleetSnapshot | None, named:
     """The model by that name: a path of this machine first, then weights in the stored facts, then a model of the
     catalog. Raises LlmgwError.
     """
+    if not model.strip():
+        fix = "name a directory with weights, a GGUF file or a config.json; `.` is the directory that you are in"
+        raise LlmgwError("model-missing", "the model has an empty name", fix=fix)
     path = Path(model)
     if path.is_dir():
         return _in_directory(path, size_bytes)
@@ -64,6 +68,7 @@ def _in_directory(path: Path, size_bytes: int | None) -> Asked:
     if len(here or found) > 1:
         raise _several(path, here or found)
     if here or found:
+        _refuse_impossible_parts((here or found)[0])
         return _of_weights((here or found)[0], size_bytes)
     if (path / _CONFIG).is_file():
         return _of_config(path / _CONFIG, size_bytes)
@@ -75,12 +80,19 @@ def _in_directory(path: Path, size_bytes: int | None) -> Asked:
     )
 
 
+def _refuse_impossible_parts(weights: contract.Weights) -> None:
+    first = Path(weights.path)
+    if first.suffix.lower() == ".gguf" and first.is_file():
+        refuse_impossible(first)
+
+
 def _of_file(path: Path, size_bytes: int | None) -> Asked:
     if path.suffix.lower() != ".gguf":
         return _of_config(path, size_bytes)
     real = path.absolute()
     mine = [one for one in weights_here(real.parent) if one.path == str(real)]
     if mine:
+        refuse_impossible(real)
         return _of_weights(mine[0], size_bytes)
     raise LlmgwError(
         "model-unreadable",

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -95,6 +97,9 @@ def _root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the command. Ends the process with one of the statuses in `exits`."""
     gc.set_threshold(*COLLECT_AFTER)
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # somebody closed it: what is said there is heard by nobody
+            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - till the end
     sys.exit(run(arguments))
 
 

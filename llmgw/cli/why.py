@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from llmgw.catalog.problem import listed
 from llmgw.cli import exits
@@ -64,7 +65,7 @@ def _asked(catalog: Catalog, question: str) -> tuple[ServiceSpec, int | None]:
     slash in them: whoever is on call may know no other.
     """
     question = question.strip()
-    whole = _called(catalog, question)
+    whole = _whole(catalog, question)
     if whole is not None:
         return whole, None
     name, slash, number = question.rpartition("/")
@@ -84,12 +85,12 @@ def _leaves(outcome: Outcome, catalog: Catalog, question: str) -> Why | None:
     all that is wanted.
     """
     question = question.strip()
-    if _called(catalog, question) is None:
+    if _whole(catalog, question) is None:
         gone = leaving(outcome, question)
         if gone is not None:
             return gone
     name, slash, number = question.rpartition("/")
-    if not slash or not _NUMBER.fullmatch(number) or _called(catalog, question) is not None:
+    if not slash or not _NUMBER.fullmatch(number) or _whole(catalog, question) is not None:
         return None
     service = _called(catalog, name)
     name = name if service is None else service.name
@@ -98,6 +99,16 @@ def _leaves(outcome: Outcome, catalog: Catalog, question: str) -> Why | None:
     if any(one.replica == f"{name}/{number}" for one in outcome.placement.assignments):
         return None
     return leaving(outcome, name, int(number))
+
+
+def _whole(catalog: Catalog, question: str) -> ServiceSpec | None:
+    """The service that the question names as a whole. `chat/0` is a replica where there is a service chat, whatever
+    clients may call another one.
+    """
+    name, _slash, number = question.rpartition("/")
+    if _NUMBER.fullmatch(number) and any(one.name == name for one in catalog.services):
+        return None
+    return _called(catalog, question)
 
 
 def _called(catalog: Catalog, name: str) -> ServiceSpec | None:
@@ -121,6 +132,7 @@ def _refuse_unknown_replica(outcome: Outcome, service: ServiceSpec, number: int)
 
 def _width() -> int:
     """Columns of the terminal; where a file or a program reads, those of a page."""
-    if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
+    stream: TextIO | None = sys.stdout  # None where it is closed
+    if (stream is None or not stream.isatty()) and not os.environ.get("COLUMNS"):
         return _PAGE
     return max(shutil.get_terminal_size().columns, _NARROWEST)

@@ -48,6 +48,11 @@ class Instance:
         return self.parts[0].unit
 
     @property
+    def led(self) -> bool:
+        """Whether its leader is seen: without one nothing is reached."""
+        return not self.parts[0].rank
+
+    @property
     def nodes(self) -> tuple[NodeName, ...]:
         """The nodes of its members, by rank."""
         return tuple(part.node.name for part in self.parts)

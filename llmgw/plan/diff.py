@@ -58,7 +58,8 @@ def _of_assignment(
 ) -> Change:
     came_from = outcome.displaced.get(assignment.replica)
     where = tuple(member.node for member in assignment.members)
-    moved = came_from is not None and came_from[0].nodes != where
+    written = {(unit.node, unit.name) for unit in units}
+    moved = came_from is not None and (came_from[0].nodes != where or bool(units and _removal(came_from[0], written)))
     kinds = [_kind(unit, nodes[unit.node]) for unit in units]
     kind = ActionKind.MOVE if moved else max(kinds, key=_SEVERITY.index, default=ActionKind.KEEP)
     reasons = tuple(_reasons(kind, units, nodes, came_from))
@@ -73,7 +74,7 @@ def _of_assignment(
         reasons=reasons,
         members=assignment.members,
     )
-    removes = _removal(came_from[0], {(unit.node, unit.name) for unit in units}) if moved and came_from else ()
+    removes = _removal(came_from[0], written) if moved and came_from else ()
     running = bool(units) and all(_runs(unit, nodes[unit.node]) for unit in units)
     return Change(action, assignment, units, removes, came_from[0] if came_from else None, running)
 

@@ -36,7 +36,7 @@ class Order:
     def stop(self, changes: Sequence[Change]) -> None:
         """A wave that takes surplus replicas out of the routes, drains and removes them."""
         removes = tuple(sorted(unit for change in changes for unit in change.removes))
-        gone = [_endpoint(change) for change in changes if change.instance is not None]
+        gone = _reached(changes)
         if not removes:
             # Where nothing can be stopped now, nothing is sent there either.
             for name in gone:
@@ -76,7 +76,7 @@ class Order:
     def _gone(self, changes: Sequence[Change]) -> list[Step]:
         """The steps that drain and remove what moved replicas leave behind."""
         removes = tuple(sorted(unit for change in changes for unit in change.removes))
-        steps = self._without([_endpoint(change) for change in changes if change.instance is not None], changes)
+        steps = self._without(_reached(changes), changes)
         return [*steps, StopMembers(removes)] if removes else steps
 
     def update(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
@@ -161,6 +161,11 @@ def _overlaps(change: Change) -> bool:
     return moves and bool(
         {(part.node.name, part.unit.name) for part in parts} & {(u.node, u.name) for u in change.units}
     )
+
+
+def _reached(changes: Iterable[Change]) -> list[EndpointId]:
+    """The endpoints of what is replaced or stopped; members without a leader have none."""
+    return [_endpoint(change) for change in changes if change.instance is not None and change.instance.led]
 
 
 def _endpoint(change: Change) -> EndpointId:

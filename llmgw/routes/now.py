@@ -14,8 +14,10 @@ from llmgw.routes.serving import from_unit
 
 
 def serving_now(fleet: FleetSnapshot) -> Iterator[Serving]:
-    """Every replica whose unit runs on a node that is not lost."""
+    """Every replica whose leader's unit runs on a node that is not lost; members without a leader answer nobody."""
     for instance in instances_of(fleet):
+        if not instance.led:
+            continue
         serving = from_unit(instance.service, instance.unit, instance.node)
         if serving is not None:
             yield serving

@@ -28,9 +28,13 @@ def node_of(fleet: FleetSnapshot, name: str) -> Node:
     found = fleet.node(name)
     if found is None:
         names = [node.name for node in fleet.nodes]
-        why = f"the inventory has no node {name}"
+        why = f"the inventory has no node {_said(name)}"
         raise no_such("unknown-host", why, name, names, nothing="nodes are the hosts of the inventory's group fleet")
     return found
+
+
+def _said(name: str) -> str:
+    return name if name.strip() else "with an empty name"
 
 
 def service_of(catalog: Catalog, name: str) -> ServiceSpec:
@@ -39,6 +43,6 @@ def service_of(catalog: Catalog, name: str) -> ServiceSpec:
     found = found or next((one for one in catalog.services if name in (one.served_name, *one.aliases)), None)
     if found is None:
         names = {called for one in catalog.services for called in (one.name, *one.aliases)}
-        why = f"the catalog has no service {name}"
+        why = f"the catalog has no service {_said(name)}"
         raise no_such("unknown-service", why, name, names, nothing="the catalog has no services")
     return found

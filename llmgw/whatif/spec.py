@@ -70,6 +70,10 @@ def _kind(text: str, head: str, options: list[str], example: str) -> NodesSpec:
         why = f"`{head}` does not say how many devices of which class a node has"
         fix = f"write the class, an x and the number, such as {example}; nodes without devices are `{CPU}`"
         raise _wrong(text, why, fix)
+    if found is not None and found["cls"] == CPU:
+        raise _wrong(
+            text, f"`{CPU}` is no device class", f"nodes without devices are `{CPU}`, without a number of them"
+        )
     devices = int(found["devices"]) if found else 0
     if found and not 1 <= devices <= MAX_DEVICES:
         raise _wrong(text, f"{devices} is no number of devices in a node", f"it is from 1 to {MAX_DEVICES}")

@@ -93,16 +93,31 @@ def seeded_case(seed: int) -> Case:
 
 def case_of(draw: Draw, most: int) -> Case:
     """A fleet, what runs on it since an earlier catalog, what happened to it, and the catalog of now."""
-    count = draw.number(1, most)
-    kinds = [draw.choice(KINDS) for _kind in range(draw.number(1, 3))]
-    machines = [_machine(draw, number, draw.choice(kinds)) for number in range(count)]
-    classes = sorted({card for one in machines for card in one.cards} - {SLICE}) or [H100]
-    services = [_service(draw, number, classes) for number in range(draw.number(1, 3 + count // 2))]
+    machines = machines_of(draw, most)
+    services = services_of(draw, machines)
     if draw.number(0, 4):
-        earlier = [_earlier(draw, one) for one in services if draw.number(0, 3) > one.priority // 2]
+        earlier = earlier_of(draw, services)
         running = place(catalog(*earlier), fleet_of(*machines)).placement
         machines = [_happened(draw, replace(one, units=_units(running, one.name))) for one in machines]
     return Case(fleet_of(*machines), catalog(*services))
+
+
+def machines_of(draw: Draw, most: int) -> list[Machine]:
+    """Bare machines, of a few kinds."""
+    count = draw.number(1, most)
+    kinds = [draw.choice(KINDS) for _kind in range(draw.number(1, 3))]
+    return [_machine(draw, number, draw.choice(kinds)) for number in range(count)]
+
+
+def services_of(draw: Draw, machines: Sequence[Machine]) -> list[ServiceSpec]:
+    """Services for machines, some of which ask for more than there is."""
+    classes = sorted({card for one in machines for card in one.cards} - {SLICE}) or [H100]
+    return [_service(draw, number, classes) for number in range(draw.number(1, 3 + len(machines) // 2))]
+
+
+def earlier_of(draw: Draw, services: Sequence[ServiceSpec]) -> list[ServiceSpec]:
+    """What an earlier catalog had of these services."""
+    return [_earlier(draw, one) for one in services if draw.number(0, 3) > one.priority // 2]
 
 
 def _machine(draw: Draw, number: int, kind: str) -> Machine:

@@ -7,7 +7,7 @@ domains ready for the reasons that real ones are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,15 +76,17 @@ def busy(service: str, number: int, node: str, *indexes: int) -> contract.Observ
     )
 
 
-def fleet_of(*machines: Machine) -> FleetSnapshot:
-    """The machines, as they are judged at one moment."""
+def fleet_of(
+    *machines: Machine, look: Callable[[contract.NodeFacts], contract.NodeFacts] | None = None
+) -> FleetSnapshot:
+    """The machines, as they are judged at one moment by their facts; by those that `look` makes of them, if given."""
     listed: dict[str, list[str]] = {}
     for one in machines:
         if one.domain is not None and one.ready:
             listed.setdefault(one.domain, []).append(one.name)
     stored = {
         one.name: Stored(
-            _facts(number, one, listed.get(one.domain or "", [])),
+            (look or _as_they_are)(_facts(number, one, listed.get(one.domain or "", []))),
             unreachable_since=NOW - 10 if one.silent else None,
             unreachable_last=NOW - 5 if one.silent else None,
         )
@@ -92,6 +94,10 @@ def fleet_of(*machines: Machine) -> FleetSnapshot:
     }
     gateway = Host("gw", node=False, gateway=True)
     return build_snapshot((*map(_host, machines), gateway), stored, View(NOW))
+
+
+def _as_they_are(facts: contract.NodeFacts) -> contract.NodeFacts:
+    return facts
 
 
 def _host(one: Machine) -> Host:

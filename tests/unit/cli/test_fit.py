@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from llmgw.cli import exits
 from llmgw.cli.fit_model import Asked
 from llmgw.cli.fit_text import fit_lines
+from llmgw.cli.main import run
 from llmgw.fleet import store
 from llmgw.model.ids import DeviceClass, NodeName
 from llmgw.nodekit import contract
@@ -260,3 +263,41 @@ def test_what_leaves_nothing_for_a_request_at_worst_may_not_start() -> None:
     better = replace(way, longest=Span(4096, 9000, 9000))
     told = fit_lines(asked, [Fit(Offer(DeviceClass("h100-80g"), 81559), better, enough=True)], "vllm", None, None)
     assert not any("may not start" in line.lower() for line in told)
+
+
+@pytest.mark.parametrize("size", ["inf", "1e300", "nan", "-5", "0", "1000001"])
+def test_a_size_that_cannot_be_is_a_mistake_of_usage(llmgw: Call, config: Path, size: str) -> None:
+    called = llmgw("fit", config, "--size", size)
+    assert (called.status, called.out) == (exits.USAGE, "")
+    assert "Invalid value for '--size'" in called.err
+
+
+@pytest.mark.parametrize("model_name", ["", "  "])
+def test_a_model_without_a_name_is_not_the_directory_one_is_in(llmgw: Call, model_name: str) -> None:
+    called = llmgw("fit", model_name)
+    assert (called.status, called.out) == (1, "")
+    assert called.err.startswith("llmgw: the model has an empty name [model-missing]")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"),
+    [
+        (struct.pack("<IQQ", 3, 2**63, 2**63), f"its header names {2**63} tensors and {2**63} values"),
+        (struct.pack(">IQQ", 3, 2**63, 2**63), f"its header names {2**63} tensors and {2**63} values"),
+        (struct.pack("<IQQ", 3, 43, 0), "its header names 43 tensors and 0 values, and the file has 1024 bytes"),
+        (struct.pack("<IQQ", 3, 0, 0), "it has no tensors"),
+    ],
+)
+def test_a_header_that_the_file_has_no_room_for_is_refused(
+    llmgw: Call, tmp_path: Path, numbers: bytes, says: str
+) -> None:
+    write(tmp_path / "odd", {"odd.gguf": (b"GGUF" + numbers).ljust(1024, b"\0")})
+    for name in (tmp_path / "odd" / "odd.gguf", tmp_path / "odd"):
+        called = llmgw("fit", name, "--class", "h200")
+        assert (called.status, called.out) == (exits.ERROR, "")
+        assert f"odd.gguf: not a GGUF file that can be read: {says}" in called.err
+
+
+def test_a_closed_output_is_no_error(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert run(["fit", str(config), "--class", "h100-80g"]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -155,3 +156,14 @@ def test_a_word_that_an_option_does_not_know_is_told_without_words_of_the_parser
     assert main.run(["nodes", "--sort", "foo"]) == 64
     said = capsys.readouterr().err
     assert "Invalid value for '--sort': 'foo' is not one of 'name', 'free'" in said
+
+
+@pytest.mark.parametrize("command", [["catalog", "schema"], ["nodes", "-i", "inventory/showcase"]])
+def test_a_closed_output_is_no_reason_to_fail(command: list[str]) -> None:
+    words = shlex.join([sys.executable, "-m", "llmgw", *command])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        ["sh", "-c", f"{words} >&-"], capture_output=True, text=True, timeout=50, check=False, env=environment
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0

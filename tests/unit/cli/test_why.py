@@ -126,8 +126,8 @@ def test_json_of_what_runs_has_its_score(capsys: pytest.CaptureFixture[str]) -> 
         ("chta", None, "the catalog has no service chta", "did you mean chat?"),
         ("chat/9", None, "chat has no replica 9", "it has chat/0, chat/1, chat/2"),
         ("chat/x", None, "--why asks for a service or one of its replicas, not for 'chat/x'", "such as chat/0"),
-        ("", None, "the catalog has no service ", "there are batch, chat"),
-        ("/1", None, "the catalog has no service ", "there are batch, chat"),
+        ("", None, "the catalog has no service with an empty name", "there are batch, chat"),
+        ("/1", None, "the catalog has no service with an empty name", "there are batch, chat"),
         ("chat", ["gpu-5"], "the inventory has no node gpu-5", "did you mean gpu-05"),
     ],
 )
@@ -220,3 +220,17 @@ def test_the_command_answers_from_stored_facts(directory: FleetDirectory, llmgw:
     called = llmgw("plan", "-i", directory.path, "--why", "chta")
     assert (called.status, called.out) == (1, "")
     assert "did you mean chat?" in called.err
+
+
+def test_a_replica_is_meant_where_clients_call_another_service_so(capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = catalog(service("chat", 1), service("other", 1, served_name="chat/0"))
+    seen = World(fleet(node("n1"))).fleet
+    why(wanted, seen, "chat/0", None, Options(), as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["service"] == "chat"
+    assert [one["replica"] for one in answer["replicas"]] == ["chat/0"]
+
+
+def test_a_closed_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    assert why(catalog(service("chat", 1)), World(fleet(node("n1"))).fleet, "chat", None, Options(), as_json=False) == 0

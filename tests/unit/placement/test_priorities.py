@@ -8,16 +8,15 @@ from dataclasses import replace
 import pytest
 
 from llmgw.model.ids import DeviceClass
-from llmgw.model.node import Node, NodeState
+from llmgw.model.node import NodeState
 from llmgw.model.placement import Assignment
 from llmgw.model.plan import ActionKind
 from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.nodekit import contract
 from llmgw.plan.text import plan_lines
-from tests.support.fleets import catalog, with_facts
+from tests.support.fleets import catalog, profile
 from tests.support.joined_machines import Machine, busy
 from tests.support.placement_fleets import H100, L40S, Site, cards_for, changed, done, of, removed, where
-
 
 H200 = "h200-141g"
 
@@ -175,27 +174,27 @@ def test_raising_a_priority_alone_changes_nothing_that_runs() -> None:
     assert changed(site.plan(catalog(replace(service, priority=9)))) == []
 
 
-def held_by(names: dict[str, str], device_class: str = H100, cards: int = 2) -> Site:
-    """Nodes of one fabric, all of whose cards the replica that is named has."""
-    site = Site(*(Machine(node, (device_class,) * cards, fabric="ib-a") for node in names))
-    for at, (node, replica) in enumerate(names.items()):
-        unit = replace(busy(replica.partition("/")[0], at, node, *range(cards)), members=1, port=18000)
-        name = f"llmgw-{replica.replace('/', '.')}.0.service"
-        known = replace(unit, name=name, replica=replica)
-        nodes = tuple(with_units(one, known) if one.name == node else one for one in site.world.fleet.nodes)
-        site.world.fleet = replace(site.world.fleet, nodes=nodes)
-    return site
-
-
-def with_units(node: Node, *units: contract.ObservedUnit) -> Node:
-    assert node.facts is not None
-    return with_facts(node, replace(node.facts, units=units))
+def runs(replica: str, node: str, *cards: int, port: int = 18000) -> contract.ObservedUnit:
+    """The unit of a replica of one member that runs on these cards."""
+    name, _, number = replica.partition("/")
+    return replace(busy(name, int(number), node, *cards), members=1, port=port)
 
 
 def test_nodes_that_nobody_may_clear_do_not_hide_others_that_can_be_cleared() -> None:
-    site = held_by({"n0": "top/0", "n1": "low/0", "n2": "low/1"})
-    services = (small("top", 1, 9, gpus=2), small("low", 2, 2, gpus=2))
-    wanted = catalog(*services, of("wide", cards_for(2, nodes=2), 1, priority=5))
+    # n0 has the fewest replicas, and one that gives way; the other matters more and has the cards.
+    numbers = ((0,), (1, 2), (3, 4))
+    on_cpu = [[runs(f"cpu/{one}", f"n{at}", port=18001 + one) for one in ones] for at, ones in enumerate(numbers)]
+    holders = ("top/0", "low/0", "low/1")
+    site = Site(
+        *(
+            Machine(f"n{at}", (H100,) * 2, fabric="ib-a", units=(runs(replica, f"n{at}", 0, 1), *on_cpu[at]))
+            for at, replica in enumerate(holders)
+        )
+    )
+    cpu = of("cpu", profile(), 5)
+    wanted = catalog(
+        small("top", 1, 9, gpus=2), small("low", 2, 2, gpus=2), cpu, of("wide", cards_for(2, nodes=2), priority=5)
+    )
     decision = site.plan(wanted)
     assert where(decision.placement, "wide") == {"wide/0": ("n1", "n2")}
     assert where(decision.placement, "top") == {"top/0": ("n0",)}
@@ -204,11 +203,10 @@ def test_nodes_that_nobody_may_clear_do_not_hide_others_that_can_be_cleared() ->
 
 
 def test_an_idle_node_of_another_class_is_no_partner_of_nodes_that_can_be_cleared() -> None:
-    unit = replace(busy("low", 0, "n2", 0), members=1, port=18000)
     site = Site(
         Machine("n0", (H200,), fabric="ib-a"),
         Machine("n1", (L40S,), fabric="ib-a"),
-        Machine("n2", (L40S,), fabric="ib-a", units=(unit,)),
+        Machine("n2", (L40S,), fabric="ib-a", units=(runs("low/0", "n2", 0),)),
     )
     either = replace(cards_for(1, H200, nodes=2), devices=(DeviceClass(H200), DeviceClass(L40S)))
     wanted = catalog(of("low", cards_for(1, L40S)), of("wide", either, 1, priority=5))

@@ -93,3 +93,10 @@ def _count(reader: Callable[[str], NodesSpec], text: str) -> int:
         return reader(text).count
     except LlmgwError as error:
         return 1 if error.fix else 0
+
+
+@pytest.mark.parametrize(("reader", "text"), [(nodes_spec, "2xcpux1"), (kind_spec, "cpux1"), (kind_spec, "CPUx8")])
+def test_cpu_is_no_device_class(reader: Callable[[str], NodesSpec], text: str) -> None:
+    with pytest.raises(LlmgwError, match="`cpu` is no device class") as caught:
+        reader(text)
+    assert caught.value.fix == "nodes without devices are `cpu`, without a number of them"
