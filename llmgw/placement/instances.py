@@ -175,6 +175,6 @@ def hidden_replicas(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
 
 
 def _hides(node: Node) -> bool:
-    if any(finding.code == "facts-unreadable" for finding in node.findings):
-        return True  # what ran there before may not be all that runs there since
-    return node.facts is not None and node.facts.units is None and node.facts.generation is not None
+    if node.facts is None:
+        return any(finding.code == "facts-unreadable" for finding in node.findings)
+    return node.facts.units is None and node.facts.generation is not None

@@ -247,16 +247,6 @@ def test_unreadable_facts_hold_back_what_may_run_where_we_cannot_see() -> None:
     assert [one.held is not None for one in decision.placement.unplaced] == [True, True]
 
 
-def test_what_may_have_come_since_the_last_readable_facts_is_not_started_twice() -> None:
-    """The facts before the unreadable ones may be older than the last apply."""
-    before = replace(node("n2"), findings=(contract.Finding("facts-unreadable", "warn", "cut off"),))
-    decision = decide(catalog(service(replicas=1)), fleet(node("n1"), before))
-    (held,) = decision.plan.unplaced
-    assert held.held is not None
-    assert "n2" in held.held
-    assert not decision.plan.actions
-
-
 def test_units_on_a_node_whose_engines_could_not_be_read_are_left_as_they_are() -> None:
     world = World(fleet(node("n1")))
     wanted = catalog(service(replicas=1))
