@@ -111,3 +111,8 @@ def refused(profile: ProfileSpec) -> str | None:
     """Why the profile's engine cannot serve it, by the engine's table of what it can do; None when it can."""
     first = next(iter(inabilities(profile)), None)
     return None if first is None else f"{first.why}: {first.fix[:1].lower()}{first.fix[1:].rstrip('.')}"
+
+
+def options(*given: tuple[str, object]) -> list[str]:
+    """The options that have a value, each followed by it."""
+    return [word for option, value in given if value is not None for word in (option, str(value))]

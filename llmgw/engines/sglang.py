@@ -14,6 +14,7 @@ from llmgw.engines.base import (
     command_of,
     device_env,
     http_readiness,
+    options,
     refused,
     unit_readiness,
 )
@@ -75,14 +76,13 @@ class SGLang:
 
 
 def _limits(profile: ProfileSpec) -> list[str]:
-    given = (
+    argv = options(
         ("--quantization", profile.quantization),
         ("--kv-cache-dtype", profile.kv_cache_dtype),
         ("--context-length", profile.max_model_len),
         ("--mem-fraction-static", profile.memory_utilization),
         ("--max-running-requests", profile.parallel_requests),
     )
-    argv = [word for option, value in given if value is not None for word in (option, str(value))]
     if profile.lora:
         argv += ["--enable-lora", "--lora-paths", *(f"{name}={path}" for name, path in sorted(profile.lora.items()))]
     return argv

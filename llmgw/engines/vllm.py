@@ -14,6 +14,7 @@ from llmgw.engines.base import (
     command_of,
     device_env,
     http_readiness,
+    options,
     refused,
     unit_readiness,
 )
@@ -100,14 +101,13 @@ def _ranks(assignment: Assignment, member: Member, leader: Node) -> list[str]:
 
 
 def _limits(profile: ProfileSpec) -> list[str]:
-    given = (
+    argv = options(
         ("--quantization", profile.quantization),
         ("--kv-cache-dtype", profile.kv_cache_dtype),
         ("--max-model-len", profile.max_model_len),
         ("--gpu-memory-utilization", profile.memory_utilization),
         ("--max-num-seqs", profile.parallel_requests),
     )
-    argv = [word for option, value in given if value is not None for word in (option, str(value))]
     if profile.lora:
         argv += ["--enable-lora", "--lora-modules", *(f"{name}={path}" for name, path in sorted(profile.lora.items()))]
     return argv

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from llmgw.fleet.weights import usable
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ModelSpec
-from llmgw.nodekit import contract
 
 DEFAULT_MODEL_DIR = "/srv/models"
 
@@ -26,8 +26,8 @@ def model_source(model: ModelSpec, node: Node, given: str | None = None) -> str:
     if model.path is not None and model.path.startswith("/"):
         return model.path
     seen = node.facts.weights if node.facts else None
-    held = sorted((one for one in seen or () if _is_of(model, one)), key=lambda one: ("main" not in one.refs, one.path))
-    candidates = [one.path for one in held]
+    found = sorted(usable(model, seen or ()), key=lambda one: ("main" not in one.refs, one.path))
+    candidates = [one.path for one in found]
     if given is not None and (given in candidates or given == model.hf_id or (seen is None and _names(model, given))):
         return given
     if candidates:
@@ -45,20 +45,6 @@ def given_before(assignment: Assignment, member: Member, node: Node, after: str)
             found = re.search(rf"^ExecStart=.* {re.escape(after)} (\S+)", unit.text, re.MULTILINE)
             return found[1] if found else None
     return None
-
-
-def _is_of(model: ModelSpec, weights: contract.Weights) -> bool:
-    """Whether these are complete weights of the model, as far as is known."""
-    if weights.complete is False:
-        return False
-    if model.path is not None:
-        return weights.path == model.path or weights.path.endswith(f"/{model.path}")
-    named = weights.model == model.hf_id or weights.path.endswith(f"/{model.hf_id}")
-    return named and weights.format != "gguf" and _is_revision(model, weights)
-
-
-def _is_revision(model: ModelSpec, weights: contract.Weights) -> bool:
-    return model.revision is None or weights.revision == model.revision or model.revision in weights.refs
 
 
 def _names(model: ModelSpec, path: str) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from llmgw.catalog.parallelism import is_mig
 from llmgw.engines import registry
 from llmgw.engines.members import ports_needed
 from llmgw.model.ids import DeviceClass, NodeName
@@ -24,9 +25,6 @@ from llmgw.placement.heads import heads_divide
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.memory.device_memory import Appetite, class_shortage, device_memory_fits
 from llmgw.placement.tally import Tally
-
-MIG_MARK = "-mig-"
-"""What names of classes of MIG instances hold (D4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ def shape_adds_up(ask: Ask, ledger: Ledger) -> Rejection | None:
             f"gpus {profile.gpus} x nodes {profile.nodes} is {devices}"
         )
         return _short(ask, ledger, "shape", message, (devices, ranks, "devices"))
-    slices = [name for name in profile.devices if MIG_MARK in name]
+    slices = [name for name in profile.devices if is_mig(name)]
     if slices and devices > 1:
         return _short(
             ask, ledger, "shape", f"{slices[0]} is a MIG class: a replica has one instance", (1, devices, "devices")

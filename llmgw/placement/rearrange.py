@@ -28,11 +28,10 @@ from llmgw.placement.ledger import Ledger
 from llmgw.placement.score import total
 
 TRIES = 12
-DEEPER_TRIES = 2
 FEW_NODES = 64
 SPARE_NODES = 3
 """Nodes beyond those that lack least among which members of a replica are looked for."""
-DEEPER_TRIES_OF_FEW = 8
+DEEPER_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +111,9 @@ class _Search:
         self._service = service
         self._replica = replica
         self._movable = movable
-        self._depth = depth if len(board.ledgers) <= FEW_NODES else 0
-        self._drop = drop
         self._few = len(board.ledgers) <= FEW_NODES
-        self._deeper = DEEPER_TRIES_OF_FEW if self._few else DEEPER_TRIES
+        self._depth = depth if self._few else 0
+        self._drop = drop
         self._tries = tries or (FEW_NODES if self._few else TRIES)
         self._log: list[tuple[bool, Assignment]] = []
 
@@ -303,7 +301,7 @@ class _Search:
                 old.replica,
                 lambda one: self._movable(one) and one.replica not in own,
                 depth=self._depth - 1,
-                tries=self._deeper,
+                tries=DEEPER_TRIES,
             )
             room = next(iter(deeper.found()), None)
             if room is not None:

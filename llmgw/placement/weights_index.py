@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from llmgw.fleet.weights import usable
 from llmgw.model.ids import NodeName
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.replica import ModelSpec
 from llmgw.nodekit import contract
-from llmgw.placement.weights import held
 
 
 class WeightsIndex:
@@ -39,10 +39,9 @@ class WeightsIndex:
     def _find(self, model: ModelSpec) -> frozenset[NodeName]:
         found: set[NodeName] = set()
         for node in self._candidates(model):
-            for weights in held(model, (node.facts.weights or ()) if node.facts else ()):
-                if weights.complete is not False:
-                    found.add(node.name)
-                    found.update(self._mounts.get(_source(node, weights) or "", ()))
+            for weights in usable(model, (node.facts.weights or ()) if node.facts else ()):
+                found.add(node.name)
+                found.update(self._mounts.get(_source(node, weights) or "", ()))
         return frozenset(found)
 
     def _candidates(self, model: ModelSpec) -> Iterable[Node]:

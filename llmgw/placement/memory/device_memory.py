@@ -14,6 +14,7 @@ from llmgw.model.ids import DeviceClass
 from llmgw.model.node import Node
 from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
+from llmgw.placement.amounts import told_apart
 from llmgw.placement.memory.estimate import Estimate, estimate
 from llmgw.placement.memory.model_facts import KnownModel
 
@@ -75,7 +76,8 @@ class Appetite:
         has = total_mib * found.most
         if found.least <= has:
             return None
-        needs_gib, has_gib = _gib(found.least, has)
+        digits = 0 if has >= _FEW_GIB * _MIB_PER_GIB else 1
+        has_gib, needs_gib = told_apart(has, found.least, _MIB_PER_GIB, digits=digits)
         held = self._held(found)
         message = f"needs at least {needs_gib} GiB a device for {held}, {device_class} gives {has_gib}"
         return Shortage(has, found.least, message)
@@ -140,10 +142,3 @@ def class_shortage(appetite: Appetite, node: Node, device_class: DeviceClass) ->
     if not sizes or len(known) < len(sizes):
         return None
     return appetite.shortage(device_class, max(known))
-
-
-def _gib(needs_mib: float, has_mib: float) -> tuple[str, str]:
-    """Both amounts in GiB, with as many digits as it takes to tell them apart."""
-    needs, has = needs_mib / _MIB_PER_GIB, has_mib / _MIB_PER_GIB
-    written = ((f"{needs:.{digits}f}", f"{has:.{digits}f}") for digits in (0 if has >= _FEW_GIB else 1, 1, 2))
-    return next((pair for pair in written if pair[0] != pair[1]), (f"{needs:.3f}", f"{has:.3f}"))

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from llmgw.capability.memory_habits import habits_of
+from llmgw.fleet.weights import held, holds
 from llmgw.model.ids import DeviceClass
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.replica import Catalog, ModelSpec, ProfileSpec
 from llmgw.nodekit import contract
 from llmgw.placement.memory.span import Span, exactly
 from llmgw.placement.memory.weight_bytes import Tensors
-from llmgw.placement.weights import held, holds
 
 _SMALLEST_REST_MIB = 128.0
 

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from llmgw.engines.weights_path import model_source
+from llmgw.fleet.weights import held, holds, usable
 from llmgw.model.ids import ModelName
 from llmgw.model.replica import ModelSpec
 from llmgw.nodekit import contract
-from llmgw.placement.weights import held, holds
+from llmgw.placement.weights_index import WeightsIndex
+from tests.support.fleets import fleet, node
 
 COMMIT = "c0ffee" + "0" * 34
 CACHED = contract.Weights(
@@ -85,3 +88,23 @@ def test_the_order_in_which_weights_were_seen_changes_nothing() -> None:
     first, second = directory("/a/models/Qwen/Qwen3-32B"), directory("/b/models/Qwen/Qwen3-32B")
     asked = model(hf_id="Qwen/Qwen3-32B")
     assert held(asked, [first, second]) == held(asked, [second, first]) == (first, second)
+
+
+def test_what_is_partial_or_a_gguf_of_the_repository_is_held_and_cannot_be_given_to_an_engine() -> None:
+    partial = directory("/models/Qwen/Qwen3-32B", complete=False)
+    quantized = contract.Weights(
+        "Qwen3-32B-Q4.gguf", "/m/Qwen3-32B-Q4.gguf", "gguf", repository="Qwen/Qwen3-32B", format="gguf"
+    )
+    wanted = model(hf_id="Qwen/Qwen3-32B")
+    assert held(wanted, (partial, quantized, CACHED)) == (CACHED, quantized, partial)
+    assert usable(wanted, (partial, quantized, CACHED)) == (CACHED,)
+
+
+def test_where_placement_counts_weights_the_engine_is_given_them() -> None:
+    """A plain directory with the last word of the id is the model, for both or for neither."""
+    wanted = model(hf_id="Qwen/Qwen3-32B")
+    one, other = (directory(f"/{base}/Qwen3-32B", "Qwen3-32B") for base in ("models", "spare"))
+    alone, ambiguous = node("n1", weights=(one,)), node("n2", weights=(one, other))
+    assert WeightsIndex(fleet(alone, ambiguous)).holders(wanted) == {"n1"}
+    assert model_source(wanted, alone) == "/models/Qwen3-32B"
+    assert model_source(wanted, ambiguous) == "Qwen/Qwen3-32B"

@@ -40,6 +40,17 @@ def held(model: ModelSpec, seen: Iterable[contract.Weights]) -> tuple[contract.W
     return tuple(sorted(whole, key=lambda one: one.path))
 
 
+def usable(model: ModelSpec, seen: Iterable[contract.Weights]) -> tuple[contract.Weights, ...]:
+    """Those of the held ones that an engine can be given: complete as far as is known (D12), and no GGUF where the
+    model is named by its Hugging Face id.
+    """
+    return tuple(
+        one
+        for one in held(model, seen)
+        if one.complete is not False and (model.path is not None or one.format != "gguf")
+    )
+
+
 def _at(path: str, weights: contract.Weights) -> bool:
     path = path.rstrip("/")
     return weights.path == path or (not path.startswith("/") and weights.path.endswith(f"/{path}"))
