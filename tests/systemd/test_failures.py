@@ -26,7 +26,7 @@ def test_a_new_unit_that_fails_is_taken_away_again_and_its_log_is_shown(node: No
     outcome = node.apply([bad, good])
     result = outcome.results[bad.name]
     assert (result.state, result.put_back) == ("failed", True)
-    assert re.fullmatch(r"it ended and was restarted [23] times, exit status 1", result.detail)
+    assert re.fullmatch(r"it ended and was restarted \d+ times, exit status 1", result.detail)
     assert result.log_tail is not None
     assert "fail" in result.log_tail
     assert (outcome.results[good.name].state, outcome.results[good.name].log_tail) == ("ready", None)
