@@ -14,7 +14,7 @@ from llmgw.model.ids import NodeName, ReplicaId, UnitName
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.placement import Assignment, Placement
 from llmgw.model.plan import PLAN_FORMAT, ActionKind, Plan, PlanInputs, Publish, Wave
-from llmgw.model.replica import Catalog
+from llmgw.model.replica import GATEWAYS, Catalog
 from llmgw.model.route import RouteTable
 from llmgw.model.unit import UnitFile
 from llmgw.placement.advice import advice, free_devices
@@ -62,12 +62,12 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
     outcome = place(catalog, fleet)
     nodes = {node.name: node for node in fleet.nodes}
     untouched = dict(_untouched(fleet))
+    access = _access(catalog, fleet)
     units: dict[ReplicaId, tuple[UnitFile, ...]] = {}
     for assignment in outcome.placement.assignments:
         if not assignment.partial and not any(member.node in untouched for member in assignment.members):
             units[assignment.replica] = tuple(
-                render(assignment, member, nodes[member.node], nodes[assignment.leader.node])
-                for member in assignment.members
+                render(assignment, member, nodes, access) for member in assignment.members
             )
     changes = changes_of(outcome, units, fleet)
     order = _ordered(catalog, fleet, changes, units)
@@ -115,6 +115,21 @@ def bounded(fleet: FleetSnapshot, options: Options) -> tuple[FleetSnapshot, str 
         )
         fleet = replace(fleet, nodes=nodes, gateways=gateways)
     return fleet, reason
+
+
+def _access(catalog: Catalog, fleet: FleetSnapshot) -> tuple[str, ...] | None:
+    """Networks and addresses from which engines may be reached beside their own replica's nodes; None: from anywhere,
+    also where a gateway's address is unknown, for shutting it out would be worse.
+    """
+    wanted = set(catalog.fleet.engines_reachable_from)
+    if not wanted:
+        return None
+    if GATEWAYS in wanted:
+        addresses = {gateway.address for gateway in fleet.gateways}
+        if None in addresses:
+            return None
+        wanted = (wanted - {GATEWAYS}) | {address for address in addresses if address is not None}
+    return tuple(sorted(wanted))
 
 
 def _untouched(fleet: FleetSnapshot) -> Iterator[tuple[NodeName, str]]:

@@ -18,11 +18,12 @@ class Shape:
     nodes: int
     tensor_parallel: int
     pipeline_parallel: int
+    data_parallel: int = 1
 
     @property
     def world(self) -> int:
-        """Ranks of the engine: tensor_parallel x pipeline_parallel."""
-        return self.tensor_parallel * self.pipeline_parallel
+        """Ranks of the engine: tensor_parallel x pipeline_parallel x data_parallel."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
 
 def is_mig(device_class: str) -> bool:
@@ -31,15 +32,21 @@ def is_mig(device_class: str) -> bool:
 
 
 def shape(profile: Profile) -> Shape | None:
-    """What the profile means, or None when its nodes cannot share the ranks evenly. Both sides may still differ."""
+    """What the profile means, or None when its nodes or copies cannot share evenly. Both sides may still differ."""
     if profile.devices == (CPU,):
         return Shape(0, 1, 1, 1)
-    tensor, pipeline, gpus = profile.tensor_parallel, profile.pipeline_parallel, profile.gpus
+    tensor, pipeline, gpus, copies = (
+        profile.tensor_parallel,
+        profile.pipeline_parallel,
+        profile.gpus,
+        profile.data_parallel,
+    )
     if tensor is None and pipeline is None:
-        return Shape(gpus or 1, profile.nodes, gpus or 1, profile.nodes)
-    world = (tensor or 1) * (pipeline or 1)
+        gpus = copies if gpus is None else gpus
+        return None if gpus % copies else Shape(gpus, profile.nodes, gpus // copies, profile.nodes, copies)
+    world = (tensor or 1) * (pipeline or 1) * copies
     if gpus is None:
         if world % profile.nodes:
             return None
         gpus = world // profile.nodes
-    return Shape(gpus, profile.nodes, tensor or 1, pipeline or 1)
+    return Shape(gpus, profile.nodes, tensor or 1, pipeline or 1, copies)

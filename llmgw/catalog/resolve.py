@@ -86,6 +86,8 @@ def _profile(document: Document, name: str) -> ProfileSpec:
         tensor_parallel=meant.tensor_parallel,
         pipeline_parallel=meant.pipeline_parallel,
         nodes=meant.nodes,
+        data_parallel=meant.data_parallel,
+        expert_parallel=profile.expert_parallel,
         quantization=profile.quantization,
         kv_cache_dtype=profile.kv_cache_dtype,
         allow_slow_path=tuple(sorted(profile.allow_slow_path)),
@@ -93,9 +95,12 @@ def _profile(document: Document, name: str) -> ProfileSpec:
         memory_utilization=profile.memory_utilization,
         min_memory_bytes=_bytes(profile.min_memory_gb),
         min_free_disk_bytes=_bytes(profile.min_free_disk_gb),
+        max_memory_bytes=_bytes(profile.max_memory_gb),
+        bind_numa=profile.bind_numa,
         node_selector=_sorted(profile.node_selector),
         args=profile.args,
         env=_sorted(profile.env),
+        secrets=_sorted(profile.secrets),
         threads=profile.threads,
         parallel_requests=profile.parallel_requests,
         lora=_sorted(profile.lora),
@@ -112,6 +117,7 @@ def _model(document: Document, name: str) -> ModelSpec:
         path=model.path,
         revision=model.revision,
         size_bytes=_bytes(model.size_gb),
+        fetch=model.weights.fetch == "missing",
     )
 
 
@@ -142,7 +148,11 @@ def _gateway(gateway: Gateway) -> GatewaySpec:
 
 
 def _fleet(fleet: Fleet) -> FleetSpec:
-    return FleetSpec(port_range=ports(fleet.port_range), lost_after_s=fleet.lost_after)
+    return FleetSpec(
+        port_range=ports(fleet.port_range),
+        lost_after_s=fleet.lost_after,
+        engines_reachable_from=tuple(sorted(fleet.engines_reachable_from)),
+    )
 
 
 def _bytes(gigabytes: float | None) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from llmgw.capability.engines import inabilities
+from llmgw.engines.deadlines import ready_timeout_s
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -83,16 +84,16 @@ def http_readiness(
         health_path=health_path,
         expect_model=expect_model,
         start_timeout_s=assignment.profile.start_timeout_s,
-        ready_timeout_s=assignment.profile.ready_timeout_s,
+        ready_timeout_s=ready_timeout_s(assignment.profile, node),
     )
 
 
-def unit_readiness(assignment: Assignment) -> Readiness:
+def unit_readiness(assignment: Assignment, node: Node) -> Readiness:
     """Readiness of a member that does not lead: nothing but its unit tells (R7)."""
     return Readiness(
         kind="unit",
         start_timeout_s=assignment.profile.start_timeout_s,
-        ready_timeout_s=assignment.profile.ready_timeout_s,
+        ready_timeout_s=ready_timeout_s(assignment.profile, node),
     )
 
 

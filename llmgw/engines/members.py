@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the members of a replica over several nodes are told: where they meet, and by which network they talk (P5).
 
-The rendezvous is on the leader's node, at the port after the leader's own: so it follows from what its unit says, and
-a replica that stays meets where it met. Whoever hands out ports reserves both (`ports_needed`).
+A member has ports in a row, of which its unit names the first: HTTP, the engine's rendezvous (the leader's counts), and
+the guard of its group. So a replica that stays meets where it met. Whoever hands out ports reserves all of them
+(`ports_needed`).
 """
 
 from __future__ import annotations
@@ -14,16 +15,26 @@ from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ProfileSpec
 
 RENDEZVOUS_OFFSET = 1
+GUARD_OFFSET = 2
+PORTS_OF_A_MEMBER = 3
+"""Of a replica over several nodes."""
 
 
-def ports_needed(profile: ProfileSpec, rank: int) -> int:
-    """How many ports in a row a member takes on its node, from `Member.port` on."""
-    return 1 + RENDEZVOUS_OFFSET if profile.nodes > 1 and rank == 0 else 1
+def ports_needed(profile: ProfileSpec) -> int:
+    """How many ports in a row each member takes on its node, from `Member.port` on."""
+    if profile.nodes > 1:
+        return PORTS_OF_A_MEMBER
+    return 1 + RENDEZVOUS_OFFSET if profile.data_parallel > 1 else 1
 
 
 def rendezvous(assignment: Assignment, leader: Node) -> tuple[str, int]:
     """Address and port at which the members of a replica meet. `leader`: the node of rank 0."""
     return leader.address, assignment.leader.port + RENDEZVOUS_OFFSET
+
+
+def guard_address(member: Member, node: Node) -> str:
+    """Where the guard of a member listens, as `ADDRESS:PORT`."""
+    return with_port(node.address, member.port + GUARD_OFFSET)
 
 
 def network(assignment: Assignment, member: Member) -> dict[str, str]:

@@ -71,7 +71,7 @@ class SGLang:
         if member.domain is not None:
             env["NCCL_CUMEM_ENABLE"] = "1"  # SGLang sets 0 where nobody did, and that turns multi-node NVLink off
         ready = http_readiness(assignment, member, node, served, READY_PATH)
-        ready = unit_readiness(assignment) if member.rank else ready
+        ready = unit_readiness(assignment, node) if member.rank else ready
         return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
 
 

@@ -28,6 +28,10 @@ from llmgw.model.replica import ProfileSpec
 KIND = EngineKind("vllm")
 SHUTDOWN_TIMEOUT_S = 20
 """How long vLLM lets requests finish after SIGTERM; its own default of 0 aborts them."""
+PATIENCE_S = 14_400
+"""How long vLLM waits for its own ranks where the profile says nothing. llmgw's own deadline follows the size of
+the weights; this one is in the environment, and must not change with what nodes see of them.
+"""
 EXIT_S = 10
 """vLLM exits up to this long after its last stream has ended (domain.md K)."""
 
@@ -75,12 +79,12 @@ class Vllm:
             argv += _ranks(assignment, member, leader)
         argv += _limits(profile)
         argv += ["--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S)]
-        env = {"VLLM_ENGINE_READY_TIMEOUT_S": str(profile.ready_timeout_s)} | profile.env
+        env = {"VLLM_ENGINE_READY_TIMEOUT_S": str(profile.ready_timeout_s or PATIENCE_S)} | profile.env
         env |= device_env(profile, member) | network(assignment, member)
         address = own_address(node)
         if address is not None:
             env["VLLM_HOST_IP"] = address
-        ready = unit_readiness(assignment) if member.rank else http_readiness(assignment, member, node, served)
+        ready = unit_readiness(assignment, node) if member.rank else http_readiness(assignment, member, node, served)
         return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
 
 

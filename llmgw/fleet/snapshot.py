@@ -90,7 +90,7 @@ def _node(host: Host, stored: Stored, view: View, dead: frozenset[str]) -> Node:
     stale = (oldest or 0.0) > STALE_AFTER_S or aging.SUBNETS in forgotten
     return Node(
         name=NodeName(host.name),
-        address=_text(host, "llmgw_address", _text(host, "ansible_host", host.name)),
+        address=_address(host),
         state=_state(host, stored, view, dead),
         labels=_labels(host),
         cordoned=_flag(host, "llmgw_cordoned") or bool(facts and facts.cordoned),
@@ -132,10 +132,14 @@ def _dead_for_gateways(gateways: Iterable[GatewayHost]) -> frozenset[str]:
     return frozenset(node for node, dead in states.items() if dead)
 
 
+def _address(host: Host) -> str:
+    return _text(host, "llmgw_address", _text(host, "ansible_host", host.name))
+
+
 def _gateway(host: Host, stored: Stored, view: View) -> GatewayHost:
     facts = aging.aged(stored.facts, view.now).gateway if stored.facts else None
     state = NodeState.UNREACHABLE if stored.unreachable_since is not None else NodeState.OK
-    return GatewayHost(NodeName(host.name), state, facts.bundle if facts else None, facts)
+    return GatewayHost(NodeName(host.name), state, facts.bundle if facts else None, facts, _address(host))
 
 
 def _own_findings(host: Host, stored: Stored) -> tuple[contract.Finding, ...]:

@@ -109,6 +109,8 @@ class GatewayHost:
     state: NodeState
     bundle: contract.PublishedBundle | None = None
     facts: contract.GatewayFacts | None = None
+    address: str | None = None
+    """By which Ansible and nodes reach it."""
 
 
 @dataclass(frozen=True, slots=True)

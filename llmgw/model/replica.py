@@ -17,6 +17,8 @@ class ModelSpec:
     path: str | None = None
     revision: str | None = None
     size_bytes: int | None = None
+    fetch: bool = False
+    """Whether a node that lacks the weights fetches them before a replica starts there (D12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,10 @@ class ProfileSpec:
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     nodes: int = 1
+    data_parallel: int = 1
+    """Copies of the model inside one replica, each on devices of its own; the engine spreads requests over them."""
+    expert_parallel: bool = False
+    """Whether the experts of a mixture are spread over the devices as wholes instead of each being cut."""
     quantization: str | None = None
     kv_cache_dtype: str | None = None
     allow_slow_path: tuple[str, ...] = ()
@@ -39,16 +45,22 @@ class ProfileSpec:
     memory_utilization: float | None = None
     min_memory_bytes: int | None = None
     min_free_disk_bytes: int | None = None
+    max_memory_bytes: int | None = None
+    """Host memory beyond which the kernel ends a member; None: no limit."""
+    bind_numa: bool = True
+    """Whether a member whose devices are all of one NUMA node is kept on it (P4)."""
     node_selector: dict[str, str] = field(default_factory=dict)
     args: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=dict)
+    """Variable of the engine -> name of a secret on its node (R10)."""
     threads: int | None = None
     parallel_requests: int | None = None
     lora: dict[str, str] = field(default_factory=dict)
     start_timeout_s: int = 60
     """Until the process answers at all."""
-    ready_timeout_s: int = 600
-    """Until the weights are served under the expected name."""
+    ready_timeout_s: int | None = None
+    """Until the weights are served under the expected name; None: by their size and disk."""
 
     @property
     def on_cpu(self) -> bool:
@@ -122,12 +134,18 @@ class GatewaySpec:
     probe_interval_s: float = 1.0
 
 
+GATEWAYS = "gateways"
+"""In `FleetSpec.engines_reachable_from`: the addresses of all gateway hosts."""
+
+
 @dataclass(frozen=True, slots=True)
 class FleetSpec:
     """Rules for the whole fleet: engine ports, and when a node counts as lost (P9)."""
 
     port_range: tuple[int, int] = (18000, 18999)
     lost_after_s: int = 300
+    engines_reachable_from: tuple[str, ...] = ()
+    """Networks from which engines answer, and the word `gateways`; empty: whoever reaches the node."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from llmgw.engines.deadlines import ready_timeout_s
 from llmgw.model.advice import Advice, AdvisedMove, FreeDevices
 from llmgw.model.ids import DeviceClass
 from llmgw.model.placement import Assignment, Unplaced
@@ -50,7 +51,7 @@ def _move(board: Board, old: Assignment, new: Assignment) -> AdvisedMove:
         from_nodes=tuple(member.node for member in old.members),
         to_nodes=tuple(member.node for member in new.members),
         devices=sum(len(member.devices) for member in old.members),
-        ready_timeout_s=new.profile.ready_timeout_s,
+        ready_timeout_s=max(ready_timeout_s(new.profile, board.ledgers[member.node].node) for member in new.members),
         nodes_without_weights=tuple(missing),
         weights_bytes=size if missing else 0,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-from llmgw.engines.members import RENDEZVOUS_OFFSET, ports_needed
+from llmgw.engines.members import PORTS_OF_A_MEMBER, ports_needed
 from llmgw.model.ids import DeviceClass, NodeName, ReplicaId
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.placement import Assignment, Member, Rejection
@@ -258,7 +258,7 @@ class Board:
         """The assignment of a replica of one member to an eligible node; None when it does not fit there now."""
         if not self.takes(ask, ledger):
             return None
-        spot, port = self.spot(ask, ledger), ledger.free_port()
+        spot, port = self.spot(ask, ledger), ledger.free_port(ports_needed(ask.profile))
         if spot is None or port is None:
             return None
         member = self.member(ledger, spot, port)
@@ -284,7 +284,7 @@ class Board:
     def reserve(self, part: Part) -> None:
         """Let the ports of what runs be taken whatever is placed: it listens there while the plan is carried out."""
         if part.unit.port is not None:
-            count = 1 + RENDEZVOUS_OFFSET if (part.unit.members or 1) > 1 and not part.rank else 1
+            count = PORTS_OF_A_MEMBER if (part.unit.members or 1) > 1 else 1
             self.ledgers[part.node.name].reserve_ports(range(part.unit.port, part.unit.port + count))
 
     def vacate(self, instance: Instance, *, still: bool = True) -> None:
@@ -348,4 +348,4 @@ class Board:
 
 
 def _ports(assignment: Assignment, member: Member) -> range:
-    return range(member.port, member.port + ports_needed(assignment.profile, member.rank))
+    return range(member.port, member.port + ports_needed(assignment.profile))

@@ -132,10 +132,12 @@ def engine_supported(ask: Ask, ledger: Ledger) -> Rejection | None:
 def shape_adds_up(ask: Ask, ledger: Ledger) -> Rejection | None:
     """Ranks and devices are equally many, and a replica on MIG has one instance (C5, P6); validation refuses it too."""
     profile = ask.profile
-    ranks, devices = profile.tensor_parallel * profile.pipeline_parallel, profile.gpus * profile.nodes
+    ranks = profile.tensor_parallel * profile.pipeline_parallel * profile.data_parallel
+    devices = profile.gpus * profile.nodes
     if ranks not in (1, devices) and not profile.on_cpu:
         message = (
-            f"tensor_parallel {profile.tensor_parallel} x pipeline_parallel {profile.pipeline_parallel} is {ranks}, "
+            f"tensor_parallel {profile.tensor_parallel} x pipeline_parallel {profile.pipeline_parallel}"
+            f"{f' x data_parallel {profile.data_parallel}' if profile.data_parallel > 1 else ''} is {ranks}, "
             f"gpus {profile.gpus} x nodes {profile.nodes} is {devices}"
         )
         return _short(ask, ledger, "shape", message, (devices, ranks, "devices"))
@@ -292,8 +294,8 @@ def spread_holds(ask: Ask, ledger: Ledger) -> Rejection | None:
 
 
 def port_free(ask: Ask, ledger: Ledger) -> Rejection | None:
-    """A port of the range is free; two in a row where the node might lead a replica of several nodes."""
-    count = ports_needed(ask.profile, 0)
+    """As many ports of the range in a row are free as a member of the replica takes."""
+    count = ports_needed(ask.profile)
     if ledger.free_port(count) is not None:
         return None
     what = "no port" if count == 1 else f"no {count} ports in a row"

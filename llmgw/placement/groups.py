@@ -97,7 +97,7 @@ def _assigned(board: Board, ask: Ask, replica: ReplicaId, group: Group) -> Assig
         near = _near(ledger.node, fabric)
         spot, port = (
             board.spot(ask, ledger, group.device_class, near),
-            ledger.free_port(ports_needed(ask.profile, rank)),
+            ledger.free_port(ports_needed(ask.profile)),
         )
         if spot is None or port is None:
             return None

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from llmgw.engines.base import Launch, command_of
 from llmgw.engines.registry import engine_of
 from llmgw.errors import LlmgwError
-from llmgw.model.ids import Digest, UnitName
+from llmgw.model.ids import Digest, NodeName, UnitName
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
 from llmgw.model.unit import UnitFile
@@ -30,18 +32,22 @@ _HARDENING = (
 )
 
 
-def render(assignment: Assignment, member: Member, node: Node, leader: Node | None = None) -> UnitFile:
-    """The finished unit of a member. `leader`: the node of rank 0; None where the replica has no other member.
+def render(
+    assignment: Assignment,
+    member: Member,
+    nodes: Mapping[NodeName, Node],
+    access: tuple[str, ...] | None = None,  # noqa: ARG001 - see below
+) -> UnitFile:
+    """The finished unit of a member. `nodes` holds every node of the replica; `access`: the networks and addresses from
+    which engines may be reached, None: anyone.
 
     Raises LlmgwError when its engine is unknown or a text cannot stand in a unit.
     """
     engine = engine_of(assignment.profile.engine)
     if engine is None:
         raise LlmgwError("engine-unknown", f"engine {assignment.profile.engine} cannot be started by this version")
-    if leader is None and len(assignment.members) > 1:
-        message = f"members of {assignment.replica} are told where its leader is"
-        raise ValueError(message)
-    launch = engine.launch(assignment, member, node, leader or node)
+    node = nodes[member.node]
+    launch = engine.launch(assignment, member, node, nodes[assignment.leader.node])
     name = UnitName(unitfile.unit_name(assignment.service.name, _number(assignment), member.rank))
     version = _version(assignment, node, name)
     process = Digest(unitfile.digest(_started_with(launch, member, node, version)))

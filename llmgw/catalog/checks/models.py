@@ -34,4 +34,10 @@ def check_models(document: Document) -> Iterator[Problem]:
                 at_key=True,
                 reads=(hub,),
             )
+        if model.weights.fetch != "never" and model.hf_id is None:
+            fetch = (*path, "weights", "fetch")
+            why = "weights are fetched by their Hugging Face id, and this model has no `hf_id`"
+            yield Problem(
+                fetch, codes.WEIGHTS, why, "Remove it, or name the weights by `hf_id`.", at_key=True, reads=(hub,)
+            )
         yield from repeated((*path, "aliases"), model.aliases, "the alias")

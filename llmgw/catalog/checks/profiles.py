@@ -16,7 +16,7 @@ from llmgw.catalog.schema.models import Model
 from llmgw.catalog.schema.profiles import Profile
 from llmgw.catalog.tree import Path
 
-_SHAPE_FIELDS = ("gpus", "nodes", "tensor_parallel", "pipeline_parallel")
+_SHAPE_FIELDS = ("gpus", "nodes", "tensor_parallel", "pipeline_parallel", "data_parallel")
 _SECRET_VARIABLE = re.compile(r"(^|_)(API_KEY|ACCESS_KEY|PRIVATE_KEY|TOKEN|SECRET|PASSWORD|PASSWD)$")
 _SECRET_OPTION = re.compile(
     r"(API_KEY|ACCESS_KEY|PRIVATE_KEY|(HF|HUB|AUTH|ACCESS|BEARER)_TOKEN|SECRET|PASSWORD|PASSWD)$"
@@ -26,6 +26,8 @@ _RESERVED_NETWORK = frozenset(
     {"GLOO_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_MNNVL_ENABLE", "NCCL_SOCKET_IFNAME", "VLLM_HOST_IP"}
 )
 """They differ from node to node, and one value for all of them joins nodes that do not reach each other."""
+_SHOWN = "is shown in unit files, plans and process lists"
+_KEPT_APART = "Remove it: no secret belongs in a catalog. `secrets` of the profile names one that its nodes hold."
 _SERVED_NAME = "`served_name` and `aliases` of the service say the names that it answers to"
 _RESERVED_OPTIONS = {
     "--host": "engines bind to the node's address, which `llmgw_address` of the inventory says",
@@ -44,7 +46,9 @@ def check_profiles(document: Document) -> Iterator[Problem]:
         yield from dangling((*path, "model"), "models", profile.model, document.models)
         yield from repeated((*path, "devices"), profile.devices, "the device class")
         yield from _parallelism(path, profile)
-        yield from _process(path, profile)
+        yield from _environment(path, profile)
+        yield from _secrets(path, profile)
+        yield from _arguments(path, profile)
 
 
 def _parallelism(path: Path, profile: Profile) -> Iterator[Problem]:
@@ -84,17 +88,25 @@ def _blamed(path: Path, profile: Profile) -> Path:
 
 def _unequal(profile: Profile, meant: Shape | None) -> str:
     if meant is None:
-        world = (profile.tensor_parallel or 1) * (profile.pipeline_parallel or 1)
-        return f"tensor_parallel x pipeline_parallel is {world}, which {profile.nodes} nodes cannot share evenly"
+        if profile.tensor_parallel is None and profile.pipeline_parallel is None:
+            return f"gpus {profile.gpus} cannot be shared evenly by {profile.data_parallel} copies of data_parallel"
+        world = (profile.tensor_parallel or 1) * (profile.pipeline_parallel or 1) * profile.data_parallel
+        copies = " x data_parallel" if profile.data_parallel > 1 else ""
+        return (
+            f"tensor_parallel x pipeline_parallel{copies} is {world}, which {profile.nodes} nodes cannot share evenly"
+        )
+    copies = f" x data_parallel {meant.data_parallel}" if meant.data_parallel > 1 else ""
     return (
-        f"tensor_parallel {meant.tensor_parallel} x pipeline_parallel {meant.pipeline_parallel} is {meant.world}, "
-        f"but gpus {meant.gpus} x nodes {meant.nodes} is {meant.gpus * meant.nodes}"
+        f"tensor_parallel {meant.tensor_parallel} x pipeline_parallel {meant.pipeline_parallel}{copies} is "
+        f"{meant.world}, but gpus {meant.gpus} x nodes {meant.nodes} is {meant.gpus * meant.nodes}"
     )
 
 
 def _balanced(profile: Profile) -> str:
     if profile.gpus is None:
         return "Make the product a multiple of `nodes`."
+    if profile.data_parallel > 1:
+        return "Make `gpus` x `nodes` the product of `tensor_parallel`, `pipeline_parallel` and `data_parallel`."
     total = profile.gpus * profile.nodes
     tensor = profile.tensor_parallel or 1
     stages = (
@@ -105,9 +117,7 @@ def _balanced(profile: Profile) -> str:
     return f"Set {stages}, or leave both out for tensor_parallel {profile.gpus} and pipeline_parallel {profile.nodes}."
 
 
-def _process(path: Path, profile: Profile) -> Iterator[Problem]:
-    shown = "is shown in unit files, plans and process lists"
-    fix = "Remove it: no secret belongs in a catalog."
+def _environment(path: Path, profile: Profile) -> Iterator[Problem]:
     for name in profile.env:
         at = (*path, "env", name)
         if _RESERVED_VARIABLE.fullmatch(name):
@@ -121,7 +131,21 @@ def _process(path: Path, profile: Profile) -> Iterator[Problem]:
             )
             yield Problem(at, codes.RESERVED, why, remedy, at_key=True)
         elif _SECRET_VARIABLE.search(name.upper()):
-            yield Problem(at, codes.SECRET, f"`{name}` looks like a secret, and `env` {shown}", fix, at_key=True)
+            why = f"`{name}` looks like a secret, and `env` {_SHOWN}"
+            yield Problem(at, codes.SECRET, why, _KEPT_APART, at_key=True)
+
+
+def _secrets(path: Path, profile: Profile) -> Iterator[Problem]:
+    for name in profile.secrets:
+        at = (*path, "secrets", name)
+        if name in profile.env:
+            why = f"`{name}` is both a secret and in `env`"
+            yield Problem(at, codes.RESERVED, why, "Keep one of the two.", at_key=True, reads=((*path, "env", name),))
+        elif _RESERVED_VARIABLE.fullmatch(name) or name in _RESERVED_NETWORK:
+            yield Problem(at, codes.RESERVED, f"llmgw itself sets `{name}`", "Use another variable.", at_key=True)
+
+
+def _arguments(path: Path, profile: Profile) -> Iterator[Problem]:
     own = ENGINES[profile.engine].own_options
     for number, item in enumerate(profile.args):
         option = item.partition("=")[0]
@@ -135,4 +159,5 @@ def _process(path: Path, profile: Profile) -> Iterator[Problem]:
             remedy = f"Remove it; `{own[option]}` {where} says it."
             yield Problem((*path, "args", number), codes.RESERVED, why, remedy, reads=((*path, "engine"),))
         elif option.startswith("-") and _SECRET_OPTION.search(option.upper().replace("-", "_")):
-            yield Problem((*path, "args", number), codes.SECRET, f"`{option}` takes a secret, and `args` {shown}", fix)
+            why = f"`{option}` takes a secret, and `args` {_SHOWN}"
+            yield Problem((*path, "args", number), codes.SECRET, why, _KEPT_APART)

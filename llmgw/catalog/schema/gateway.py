@@ -13,7 +13,9 @@ from llmgw.catalog.schema.types import (
     AbsolutePath,
     Count,
     Listener,
+    Many,
     Name,
+    Network,
     OneOrMany,
     PortRange,
     ServiceKey,
@@ -97,6 +99,13 @@ class Fleet(Entry):
         default="18000-18999",
         description="Ports that engines are given, outside the range that the kernel hands to clients (32768-60999).",
         examples=["18000-18999"],
+    )
+    engines_reachable_from: Many[Network] = Field(
+        default=(),
+        description="Networks from which engines answer, and to which they may talk, beside their own node and the "
+        "other members of their replica; `gateways` stands for all gateway hosts. Default: no restriction. Only in "
+        "scope `system`, and where the kernel can.",
+        examples=[["gateways", "10.0.0.0/8"]],
     )
     lost_after: PositiveSeconds = Field(
         default=300,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -11,8 +11,19 @@ from llmgw.catalog.schema.base import Entry, Expects, Later
 from llmgw.catalog.schema.types import Gigabytes, HubId, OneOrMany, ServedName, WeightsPath, Word
 
 
+class Weights(Entry):
+    """How weights come to a node. llmgw only looks for them, unless this says otherwise."""
+
+    fetch: Literal["never", "missing"] = Field(
+        default="never",
+        description="`missing`: a node that is given a replica and lacks the weights fetches them first, by `hf_id`, "
+        "from the Hugging Face Hub or a mirror of it.",
+        examples=["missing"],
+    )
+
+
 class Model(Entry):
-    """Weights under a name, by either `hf_id` or `path`. llmgw looks for them on the nodes; it does not bring them."""
+    """Weights under a name, by either `hf_id` or `path`, for which llmgw looks on the nodes."""
 
     hf_id: HubId | None = Field(
         default=None,
@@ -29,6 +40,7 @@ class Model(Entry):
         description="Branch, tag or commit of `hf_id`. Without it any revision that a node holds will do.",
         examples=["main"],
     )
+    weights: Weights = Field(default_factory=Weights, description="How they come to a node.")
     aliases: OneOrMany[ServedName] = Field(
         default=(),
         description="Names that every service of this model answers to beside its own.",

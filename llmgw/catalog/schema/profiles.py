@@ -19,6 +19,7 @@ from llmgw.catalog.schema.types import (
     Many,
     Name,
     OneOrMany,
+    SecretName,
     SlowPath,
     Table,
     Text,
@@ -45,19 +46,32 @@ class Profile(Entry):
     )
     gpus: Count | None = Field(
         default=None,
-        description="Devices on each node. Default: `tensor_parallel` x `pipeline_parallel` / `nodes`; 0 on `cpu`.",
+        description="Devices on each node. Default: `tensor_parallel` x `pipeline_parallel` x `data_parallel` / "
+        "`nodes`; 0 on `cpu`.",
         examples=[8],
     )
     nodes: Count = Field(default=1, description="Nodes that one replica spans.", examples=[2])
     tensor_parallel: Count | None = Field(
         default=None,
-        description="Devices that share each layer. Default: `gpus`, or 1 where `pipeline_parallel` is given.",
+        description="Devices that share each layer. Default: `gpus` / `data_parallel`, or 1 where `pipeline_parallel` "
+        "is given.",
         examples=[8],
     )
     pipeline_parallel: Count | None = Field(
         default=None,
         description="Stages that the layers are cut into. Default: `nodes`, or 1 where `tensor_parallel` is given.",
         examples=[2],
+    )
+    data_parallel: Count = Field(
+        default=1,
+        description="Copies of the model inside one replica, on one node, each cut over devices of its own. For "
+        "mixtures of experts: of other models several replicas do the same, and fail apart.",
+        examples=[4],
+    )
+    expert_parallel: bool = Field(
+        default=False,
+        description="Whether whole experts are spread over the devices instead of each being cut over all of them.",
+        examples=[True],
     )
     quantization: Word | None = Field(
         default=None,
@@ -88,6 +102,18 @@ class Profile(Entry):
     min_free_disk_gb: Gigabytes | None = Field(
         default=None, description="Free disk space that a node must have (GB of 10^9 bytes).", examples=[100]
     )
+    max_memory_gb: Gigabytes | None = Field(
+        default=None,
+        description="Host memory (GB of 10^9 bytes) beyond which the kernel ends a member of a replica. Default: no "
+        "limit.",
+        examples=[64],
+    )
+    bind_numa: bool = Field(
+        default=True,
+        description="Whether a member whose devices all hang on one NUMA node runs on that node's processors and "
+        "memory.",
+        examples=[False],
+    )
     node_selector: Table[LabelKey, Text] = Field(
         default_factory=dict,
         description="Labels that a node must carry (`llmgw_labels` of the inventory), all of them.",
@@ -104,6 +130,12 @@ class Profile(Entry):
         description="Environment of the engine. No secrets: it is shown in plans and diffs.",
         examples=[{"VLLM_LOGGING_LEVEL": "INFO"}],
     )
+    secrets: Table[VariableName, SecretName] = Field(
+        default_factory=dict,
+        description="Variables of the engine that get a secret's value on the node: variable and name of the secret "
+        "(a key of `llmgw_secrets`).",
+        examples=[{"VLLM_API_KEY": "engine-key"}],
+    )
     threads: Count | None = Field(default=None, description="CPU threads of the engine.", examples=[8])
     parallel_requests: Count | None = Field(
         default=None,
@@ -116,6 +148,9 @@ class Profile(Entry):
     start_timeout: PositiveSeconds = Field(
         default=60, description="Until the process answers at all.", examples=["60s"]
     )
-    ready_timeout: PositiveSeconds = Field(
-        default=600, description="Until the weights are served under the expected name.", examples=["10m"]
+    ready_timeout: PositiveSeconds | None = Field(
+        default=None,
+        description="Until the weights are served under the expected name. Default: at least 10 minutes, and longer "
+        "for large weights and slow disks.",
+        examples=["10m"],
     )

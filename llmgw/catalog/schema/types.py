@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, core_schema
 from llmgw.catalog import codes
 from llmgw.catalog.scalars import written
 from llmgw.catalog.schema.base import Expects, refuse
+from llmgw.model.replica import GATEWAYS
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -70,6 +71,11 @@ VariableName = Annotated[
     Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"),
     Expects("a variable's name of letters, digits and `_`, not beginning with a digit"),
 ]
+SecretName = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$"),
+    Expects("the name of a secret: lower-case letters, digits, `.`, `_` and `-`, at most 60 characters"),
+]
 HubId = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?$"),
@@ -126,6 +132,23 @@ Count = Annotated[int, Field(ge=1, le=1_000_000), Expects("a whole number, at le
 
 # --- addresses --------------------------------------------------------------------------------------------------------
 
+
+def _sound_network(value: str) -> str:
+    if value != GATEWAYS:
+        try:
+            ipaddress.ip_network(value)
+        except ValueError as error:
+            fix = "Write one such as `10.0.0.0/8`, `fd00::/8` or `10.0.0.7`, or the word `gateways`."
+            raise refuse(codes.VALUE, f"`{value}` is no network ({error})", fix) from None
+    return value
+
+
+Network = Annotated[
+    str,
+    Field(pattern=r"^(gateways|[0-9A-Fa-f:.]{2,45}(/[0-9]{1,3})?)$"),
+    AfterValidator(_sound_network),
+    Expects("a network such as `10.0.0.0/8`, or the word `gateways`"),
+]
 _LISTEN = r"^(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?):[0-9]{1,5}$"
 _MAX_PORT = 65_535
 

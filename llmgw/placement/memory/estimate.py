@@ -163,7 +163,8 @@ def _weights(
         known.tensors,
         Cut(profile.tensor_parallel, profile.pipeline_parallel),
         quantization=profile.quantization,
-        experts_whole=any(_value(profile.args, (option,)) is not None for option in _EXPERT_PARALLEL),
+        experts_whole=profile.expert_parallel
+        or any(_value(profile.args, (option,)) is not None for option in _EXPERT_PARALLEL),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from llmgw.engines.members import ports_needed
 from llmgw.model.node import Node
 from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
@@ -174,11 +175,10 @@ def _spread(ask: Ask, ledger: Ledger) -> Met | None:
 
 
 def _port(ask: Ask, ledger: Ledger) -> Met | None:
-    del ask
     system = ledger.node.facts.system if ledger.node.facts else None
     if system is None or system.listening_ports is None:
         return f"{_UNKNOWN}which of its ports are taken", None, None, None
-    port = ledger.free_port()
+    port = ledger.free_port(ports_needed(ask.profile))
     return None if port is None else (f"port {port} is free", None, None, None)
 
 

@@ -54,12 +54,14 @@ def _mistake(profile: ProfileSpec, nodes: Sequence[NodeWhy]) -> str | None:
 
 def _how(profile: ProfileSpec) -> str:
     """How the sizes of a profile add up."""
-    ranks, devices = profile.tensor_parallel * profile.pipeline_parallel, profile.gpus * profile.nodes
+    ranks = profile.tensor_parallel * profile.pipeline_parallel * profile.data_parallel
+    devices = profile.gpus * profile.nodes
     if ranks in (1, devices):
         return ": set gpus and nodes to 1"
     ways = []
-    if devices % profile.pipeline_parallel == 0:
-        ways.append(f"set tensor_parallel to {devices // profile.pipeline_parallel}")
+    others = profile.pipeline_parallel * profile.data_parallel
+    if devices % others == 0:
+        ways.append(f"set tensor_parallel to {devices // others}")
     if ranks % profile.nodes == 0:
         ways.append(f"gpus to {ranks // profile.nodes}" if ways else f"set gpus to {ranks // profile.nodes}")
     return f": {' or '.join(ways)}" if ways else ""

@@ -22,6 +22,7 @@ DOCS = ROOT / "docs/reference"
 EXAMPLE_FLEET = ROOT / "inventory/example"
 # In fields.txt: what a pattern cannot say of a path, of an address, and of the length of a duration with a unit.
 FINER = {
+    ("fleet", "engines_reachable_from", 2),
     ("models", "third", "path"),
     ("gateway", "admin_listen"),
     ("gateway", "listen"),

@@ -37,7 +37,7 @@ def test_every_value_reaches_the_model() -> None:
     text = f"""
 version: 1
 models:
-  m: {{hf_id: org/m, revision: main}}
+  m: {{hf_id: org/m, revision: main, weights: {{fetch: missing}}}}
 profiles:
   p:
     engine: vllm
@@ -55,6 +55,10 @@ profiles:
     min_memory_gb: 1.5
     min_free_disk_gb: 100
     node_selector: {{zone: a}}
+    max_memory_gb: 64
+    bind_numa: false
+    expert_parallel: true
+    secrets: {{VLLM_API_KEY: engine-key}}
     args: [--seed, 7]
     env: {{LEVEL: 0.10}}
     threads: 4
@@ -84,12 +88,12 @@ gateway:
   max_body_mib: 2
   timeouts: {{connect: 500ms, first_byte: 1m, idle: 30}}
   probe_interval: 0.5
-fleet: {{port_range: 20000-20999, lost_after: 10m}}
+fleet: {{port_range: 20000-20999, lost_after: 10m, engines_reachable_from: [gateways, 10.0.0.0/8]}}
 """
     spec = ProfileSpec(
         name=ProfileName("p"),
         engine=EngineKind("vllm"),
-        model=ModelSpec(ModelName("m"), hf_id="org/m", revision="main"),
+        model=ModelSpec(ModelName("m"), hf_id="org/m", revision="main", fetch=True),
         devices=(DeviceClass("h200-141g"), DeviceClass("h100-80g")),
         gpus=8,
         tensor_parallel=8,
@@ -102,6 +106,10 @@ fleet: {{port_range: 20000-20999, lost_after: 10m}}
         memory_utilization=0.85,
         min_memory_bytes=1_500_000_000,
         min_free_disk_bytes=100_000_000_000,
+        expert_parallel=True,
+        max_memory_bytes=64_000_000_000,
+        bind_numa=False,
+        secrets={"VLLM_API_KEY": "engine-key"},
         node_selector={"zone": "a"},
         args=("--seed", "7"),
         env={"LEVEL": "0.10"},
@@ -136,7 +144,7 @@ fleet: {{port_range: 20000-20999, lost_after: 10m}}
         probe_interval_s=0.5,
     )
     found = catalog(text)
-    assert found == Catalog((chat,), gateway, FleetSpec((20000, 20999), 600), found.digest)
+    assert found == Catalog((chat,), gateway, FleetSpec((20000, 20999), 600, ("10.0.0.0/8", "gateways")), found.digest)
 
 
 @pytest.mark.parametrize(
@@ -278,3 +286,8 @@ def test_which_of_two_services_is_told_does_not_depend_on_their_order() -> None:
         mistakes(f"{ON_CPU}services:\n{text}")[0].why.partition(" (")[0] for text in (first + second, second + first)
     ]
     assert told[0] == told[1]
+
+
+def test_copies_of_a_model_share_the_devices_of_a_node() -> None:
+    found = profile("devices: h200-141g, gpus: 8, data_parallel: 4")
+    assert (found.gpus, found.tensor_parallel, found.pipeline_parallel, found.data_parallel) == (8, 2, 1, 4)

@@ -243,11 +243,11 @@ def test_a_leader_gets_two_ports_in_a_row_and_nobody_else_gets_its_second() -> N
     assert len(used) == len(set(used))
 
 
-def test_a_leader_skips_a_port_whose_next_one_somebody_listens_on() -> None:
+def test_a_member_skips_ports_whose_next_ones_somebody_listens_on() -> None:
     site = Site(*nodes("n1", "n2"))
-    fleet = site.seen(lambda facts: replace(facts, system=contract.System(listening_ports=(18001, 18003))))
+    fleet = site.seen(lambda facts: replace(facts, system=contract.System(listening_ports=(18001, 18004))))
     found = the(placed(catalog(WIDE), fleet).assignments)
-    assert [member.port for member in found.members] == [18004, 18000]
+    assert [member.port for member in found.members] == [18005, 18005]
 
 
 @pytest.mark.parametrize("victim", ["n1", "n2"])

@@ -44,23 +44,23 @@ def test_what_is_put_elsewhere_while_room_is_made_leaves_its_port_to_nobody_twic
     assert set(ports_of(found).values()) == {1}
 
 
-def test_a_leader_without_a_second_port_is_refused_with_the_ports_as_the_reason() -> None:
+def test_a_member_without_three_ports_is_refused_with_the_ports_as_the_reason() -> None:
     found = placed(in_range(18000, 18000, catalog(PAIR)), fleet_of(*NODES))
     assert where(found) == {}
     for node in ("n0", "n1"):
         assert told(found, node)[0].constraint == "ports"
-        assert sentences(found, node)[0] == "no 2 ports in a row of the range are free"
+        assert sentences(found, node)[0] == "no 3 ports in a row of the range are free"
 
 
-def test_free_ports_that_are_apart_are_not_two_in_a_row() -> None:
-    found = placed(in_range(18000, 18002, catalog(PAIR)), listening("n0", 18001))
+def test_free_ports_that_are_apart_are_not_three_in_a_row() -> None:
+    found = placed(in_range(18000, 18003, catalog(PAIR)), listening("n0", 18001))
     assert where(found) == {}
-    assert sentences(found, "n0") == ["no 2 ports in a row of the range are free"]
+    assert sentences(found, "n0") == ["no 3 ports in a row of the range are free"]
     assert [one.constraint for one in told(found, "n1")] == ["partners"]
 
 
-def test_two_ports_in_a_row_at_the_end_of_the_range_are_enough() -> None:
-    found = placed(in_range(18000, 18002, catalog(PAIR)), listening("n0", 18000))
+def test_three_ports_in_a_row_at_the_end_of_the_range_are_enough() -> None:
+    found = placed(in_range(18000, 18003, catalog(PAIR)), listening("n0", 18000))
     assert where(found) == {"chat/0": ("n0", "n1")}
     assert ports_of(found) == {("n0", 18001): 1, ("n1", 18000): 1}
 

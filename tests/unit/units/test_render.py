@@ -36,7 +36,7 @@ def rendered(
         wanted,
         (Member(0, on.name, tuple(map(DeviceId, devices)), port),),
     )
-    return render(placed, placed.leader, on)
+    return render(placed, placed.leader, {on.name: on})
 
 
 def without_journal(one: Node) -> Node:

@@ -43,6 +43,9 @@ class Header(NamedTuple):
     hcas: Tuple[str, ...] = ()
     socket_interface: Optional[str] = None
     numa_node: Optional[int] = None
+    group: Optional[str] = None  # digest of what all members of a replica over several nodes were started with
+    start_timeout_s: Optional[int] = None
+    ready_timeout_s: Optional[int] = None
     process_digest: Optional[str] = None
     text_digest: Optional[str] = None
 
@@ -65,10 +68,13 @@ _KEYS = {
     "Hcas": "hcas",
     "SocketInterface": "socket_interface",
     "NumaNode": "numa_node",
+    "Group": "group",
+    "StartTimeoutS": "start_timeout_s",
+    "ReadyTimeoutS": "ready_timeout_s",
     "ProcessDigest": "process_digest",
     "TextDigest": "text_digest",
 }
-_NUMBERS = ("rank", "members", "port", "memory_min_bytes", "numa_node")
+_NUMBERS = ("rank", "members", "port", "memory_min_bytes", "numa_node", "start_timeout_s", "ready_timeout_s")
 _LISTS = ("devices", "hcas")
 
 

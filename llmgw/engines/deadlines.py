@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long a replica may take to become ready, where its profile does not say: by the size of its weights and where
+they lie.
+"""
+
+from __future__ import annotations
+
+from llmgw.fleet.weights import usable
+from llmgw.model.node import Node
+from llmgw.model.replica import ProfileSpec
+
+LEAST_S = 600
+"""vLLM compiles and captures graphs for minutes, however small the model is; its own limit is this (domain.md A1)."""
+LOCAL_BYTES_PER_S = 200_000_000
+"""A slow local disk, or one that several replicas read at a time."""
+SHARED_BYTES_PER_S = 50_000_000
+"""A busy filer, and the same for weights that the engine must fetch."""
+
+
+def ready_timeout_s(profile: ProfileSpec, node: Node) -> int:
+    """Seconds from the start until the weights must be served: the profile's, else 10 minutes and what reading
+    takes.
+    """
+    if profile.ready_timeout_s is not None:
+        return profile.ready_timeout_s
+    seen = node.facts.weights if node.facts else None
+    held = [one for one in usable(profile.model, seen or ()) if one.size_bytes is not None]
+    sizes = [one.size_bytes for one in held if one.size_bytes is not None]
+    size = max(sizes) if sizes else profile.model.size_bytes
+    if size is None:
+        return LEAST_S
+    local = bool(held) and all(one.shared is False for one in held)
+    return LEAST_S + size // (LOCAL_BYTES_PER_S if local else SHARED_BYTES_PER_S)
