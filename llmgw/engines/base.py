@@ -47,6 +47,9 @@ class Traits:
     drains_on_sigterm: bool
     aborts_on_disconnect: bool
     metrics: MetricNames
+    health_path: str = "/health"
+    api_key_variable: str | None = None
+    """The variable from which it takes the key that clients must bring; None: it takes none from the environment."""
     log_patterns: dict[str, str] = field(default_factory=dict)
 
 
@@ -73,16 +76,14 @@ def command_of(traits: Traits, node: Node) -> tuple[str, ...]:
     return node.settings.engine_commands.get(traits.kind, (traits.default_command,))
 
 
-def http_readiness(
-    assignment: Assignment, member: Member, node: Node, expect_model: str, health_path: str = "/health"
-) -> Readiness:
-    """Readiness of a leader: its health, then /v1/models lists the expected name (R7)."""
+def http_readiness(assignment: Assignment, member: Member, node: Node, traits: Traits) -> Readiness:
+    """Readiness of a leader: its health, then /v1/models lists the served name (R7)."""
     return Readiness(
         kind="http",
         address=node.address,
         port=member.port,
-        health_path=health_path,
-        expect_model=expect_model,
+        health_path=traits.health_path,
+        expect_model=assignment.service.served_name,
         start_timeout_s=assignment.profile.start_timeout_s,
         ready_timeout_s=ready_timeout_s(assignment.profile, node),
     )

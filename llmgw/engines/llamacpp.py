@@ -30,6 +30,7 @@ class LlamaCpp:
         default_command="/opt/llmgw/engines/llama.cpp/bin/llama-server",
         drains_on_sigterm=False,
         aborts_on_disconnect=False,
+        api_key_variable="LLAMA_API_KEY",
         metrics=MetricNames("llamacpp:requests_processing", "llamacpp:requests_deferred"),
         log_patterns={
             "model-missing": r"failed to open GGUF file|No such file",
@@ -70,4 +71,5 @@ class LlamaCpp:
         env = dict(profile.env)
         if member.devices:
             env |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(member.devices)}
-        return Launch((*argv, *profile.args), env, http_readiness(assignment, member, node, served), STOP_TIMEOUT_S)
+        ready = http_readiness(assignment, member, node, self.traits)
+        return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)

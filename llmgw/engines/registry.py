@@ -18,6 +18,13 @@ def engine_of(kind: str) -> Engine | None:
     return _ENGINES.get(kind)
 
 
+def api_key_secret(profile: ProfileSpec) -> str | None:
+    """The secret that clients of the profile's engine must bring as their key; None when it asks for none."""
+    engine = engine_of(profile.engine)
+    variable = engine.traits.api_key_variable if engine else None
+    return profile.secrets.get(variable) if variable else None
+
+
 def refusal(profile: ProfileSpec) -> str | None:
     """Why no node can serve the profile, as a sentence; None when its engine can."""
     engine = engine_of(profile.engine)

@@ -40,6 +40,7 @@ class SGLang:
         default_command="/opt/llmgw/engines/sglang/bin/sglang",
         drains_on_sigterm=True,
         aborts_on_disconnect=True,
+        health_path=READY_PATH,
         metrics=MetricNames("sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage"),
         log_patterns={"out-of-memory": r"CUDA out of memory|Not enough memory"},
     )
@@ -70,7 +71,7 @@ class SGLang:
         env = profile.env | device_env(profile, member) | network(assignment, member)
         if member.domain is not None:
             env["NCCL_CUMEM_ENABLE"] = "1"  # SGLang sets 0 where nobody did, and that turns multi-node NVLink off
-        ready = http_readiness(assignment, member, node, served, READY_PATH)
+        ready = http_readiness(assignment, member, node, self.traits)
         ready = unit_readiness(assignment, node) if member.rank else ready
         return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
 

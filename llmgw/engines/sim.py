@@ -58,5 +58,5 @@ class Simulator:
         env = dict(profile.env)
         if member.devices:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(member.devices)
-        readiness = http_readiness(assignment, member, node, served)
+        readiness = http_readiness(assignment, member, node, self.traits)
         return Launch((*argv, *profile.args), env, readiness, SHUTDOWN_TIMEOUT_S + 10)

@@ -44,6 +44,7 @@ class Vllm:
         default_command="/opt/llmgw/engines/vllm/bin/vllm",
         drains_on_sigterm=True,
         aborts_on_disconnect=True,
+        api_key_variable="VLLM_API_KEY",
         metrics=MetricNames(
             "vllm:num_requests_running",
             "vllm:num_requests_waiting",
@@ -84,7 +85,8 @@ class Vllm:
         address = own_address(node)
         if address is not None:
             env["VLLM_HOST_IP"] = address
-        ready = unit_readiness(assignment, node) if member.rank else http_readiness(assignment, member, node, served)
+        leads = member.rank == 0
+        ready = http_readiness(assignment, member, node, self.traits) if leads else unit_readiness(assignment, node)
         return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
 
 

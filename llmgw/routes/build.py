@@ -26,11 +26,18 @@ class Serving:
     device_class: str | None = None
     devices: int | None = None
     max_model_len: int | None = None
+    api_key: str | None = None
+    """Name of the secret that its clients must bring."""
 
 
 def endpoint_id(replica: str, node: str) -> EndpointId:
     """`chat/0@n1`."""
     return EndpointId(f"{replica}@{node}")
+
+
+def secret_variable(name: str) -> str:
+    """The variable by which a gateway has the secret of that name: `LLMGW_SECRET_ENGINE_KEY` for `engine-key`."""
+    return "LLMGW_SECRET_" + "".join(one if one.isalnum() else "_" for one in name).upper()
 
 
 def build_routes(
@@ -100,6 +107,7 @@ def _endpoint(one: Serving, name: EndpointId) -> Endpoint | None:
         health_path=one.health.health_path,
         models_path=one.health.models_path,
         process_digest=one.process_digest,
+        api_key_env=None if one.api_key is None else secret_variable(one.api_key),
         device_class=one.device_class,
         devices=one.devices,
         max_model_len=one.max_model_len,

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from llmgw.engines.registry import api_key_secret, engine_of
 from llmgw.model.ids import EngineKind, ReplicaId
 from llmgw.model.node import Node, NodeState
 from llmgw.model.placement import Assignment
 from llmgw.model.unit import Readiness, UnitFile
-from llmgw.nodekit import contract, unitchange
+from llmgw.nodekit import contract, unitchange, unitfile
 from llmgw.routes.build import Serving
+
+_ASKS_FOR_A_KEY = "\nApiKey="
 
 
 def from_unit(service: str, unit: contract.ObservedUnit, node: Node) -> Serving | None:
@@ -16,7 +19,14 @@ def from_unit(service: str, unit: contract.ObservedUnit, node: Node) -> Serving 
     if node.state is NodeState.LOST or not unitchange.is_running(unit) or unit.port is None or unit.replica is None:
         return None
     name = unit.served_name or unit.model or service
-    health = Readiness(kind="http", address=unit.address or node.address, port=unit.port, expect_model=name)
+    engine = engine_of(unit.engine or "")
+    health = Readiness(
+        kind="http",
+        address=unit.address or node.address,
+        port=unit.port,
+        health_path=engine.traits.health_path if engine else "/health",
+        expect_model=name,
+    )
     return Serving(
         service=service,
         replica=ReplicaId(unit.replica),
@@ -27,6 +37,7 @@ def from_unit(service: str, unit: contract.ObservedUnit, node: Node) -> Serving 
         process_digest=unit.running_digest or unit.process_digest,
         device_class=_device_class(node, unit.devices),
         devices=len(unit.devices),
+        api_key=unitfile.parse(unit.text).api_key if unit.text and _ASKS_FOR_A_KEY in unit.text else None,
     )
 
 
@@ -43,6 +54,7 @@ def from_assignment(assignment: Assignment, leader: UnitFile, node: Node) -> Ser
         process_digest=leader.process_digest,
         device_class=_device_class(node, devices),
         devices=len(devices),
+        api_key=api_key_secret(assignment.profile),
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llmgw.engines.base import Launch, command_of
-from llmgw.engines.registry import engine_of
+from llmgw.engines.registry import api_key_secret, engine_of
 from llmgw.errors import LlmgwError
 from llmgw.model.ids import Digest, NodeName, UnitName
 from llmgw.model.node import Node
@@ -69,6 +69,7 @@ def render(
         hcas=member.hcas,
         socket_interface=member.socket_interface,
         numa_node=member.numa_node,
+        api_key=api_key_secret(assignment.profile),
         process_digest=process,
     )
     body = _body(assignment, node, launch, process, name)

@@ -4,14 +4,20 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from llmgw.model.ids import EngineKind, NodeName, ReplicaId
+import pytest
+
+from llmgw.model.ids import EngineKind, ModelName, NodeName, ReplicaId
 from llmgw.model.node import NodeState
-from llmgw.model.replica import AdmissionSpec
+from llmgw.model.replica import AdmissionSpec, ModelSpec
 from llmgw.model.unit import Readiness
+from llmgw.nodekit import contract
 from llmgw.routes.build import Routes, Serving, build_routes, endpoint_id
 from llmgw.routes.now import routes_now
 from tests.support.fleets import catalog, fleet, node, profile, service
 from tests.support.world import World
+
+KINDS = ("sim", "vllm", "sglang", "llama.cpp")
+ENGINES = tuple(contract.Engine(kind, (f"/opt/{kind}",), "1.0", runnable=True) for kind in KINDS)
 
 
 def serving(number: int = 0, on: str = "n1", port: int | None = 18000, of: str = "chat") -> Serving:
@@ -115,10 +121,33 @@ def test_what_serves_now_is_what_runs_whatever_the_catalog_wants_next() -> None:
     assert (big.endpoints[0].device_class, big.endpoints[0].devices) == ("h200-141g", 1)
 
 
-def test_routes_now_and_routes_planned_are_the_same_once_all_is_done() -> None:
-    world = World(fleet(node("n1"), node("n2")))
-    wanted = catalog(service("chat", 2))
-    assert world.apply(wanted).routes == routes_now(wanted, world.fleet)
+@pytest.mark.parametrize("engine", KINDS)
+def test_routes_now_and_routes_planned_are_the_same_once_all_is_done(engine: str) -> None:
+    world = World(fleet(*(node(name, gpus=2, engines=ENGINES) for name in ("n1", "n2"))))
+    weights = ModelSpec(ModelName("m"), path="m.gguf")
+    keys = {"VLLM_API_KEY": "engine-key"}
+    one = profile("g", engine, classes=("h200-141g",), gpus=1, model=weights, secrets=keys)
+    wanted = catalog(service("chat", 2, (one,)))
+    routes = world.apply(wanted).routes
+    assert len(routes.routes[0].endpoints) == 2
+    assert routes == routes_now(wanted, world.fleet)
+
+
+def test_gateways_are_told_by_name_which_key_an_engine_asks_for() -> None:
+    world = World(fleet(node("n1", gpus=1, engines=ENGINES)))
+    keys = {"VLLM_API_KEY": "engine-key.2", "HF_TOKEN": "hub"}
+    one = profile("g", "vllm", classes=("h200-141g",), gpus=1, secrets=keys)
+    wanted = catalog(service("chat", 1, (one,)))
+    world.apply(wanted)
+    (endpoint,) = routes_now(wanted, world.fleet).routes[0].endpoints
+    assert endpoint.api_key_env == "LLMGW_SECRET_ENGINE_KEY_2"
+
+
+def test_sglang_is_asked_by_the_question_that_costs_it_nothing() -> None:
+    world = World(fleet(node("n1", gpus=1, engines=ENGINES)))
+    wanted = catalog(service("chat", 1, (profile("g", "sglang", classes=("h200-141g",), gpus=1),)))
+    world.apply(wanted)
+    assert routes_now(wanted, world.fleet).routes[0].endpoints[0].health_path == "/ready"
 
 
 def test_what_is_stopped_failed_or_on_a_lost_node_does_not_serve() -> None:

@@ -44,6 +44,7 @@ class Header(NamedTuple):
     socket_interface: Optional[str] = None
     numa_node: Optional[int] = None
     group: Optional[str] = None  # digest of what all members of a replica over several nodes were started with
+    api_key: Optional[str] = None  # name of the secret that clients of the engine must bring
     start_timeout_s: Optional[int] = None
     ready_timeout_s: Optional[int] = None
     process_digest: Optional[str] = None
@@ -69,6 +70,7 @@ _KEYS = {
     "SocketInterface": "socket_interface",
     "NumaNode": "numa_node",
     "Group": "group",
+    "ApiKey": "api_key",
     "StartTimeoutS": "start_timeout_s",
     "ReadyTimeoutS": "ready_timeout_s",
     "ProcessDigest": "process_digest",
