@@ -35,7 +35,7 @@ test: .venv/test.stamp ## all tests that this machine can run, real hosts includ
 	  $(bin)/python -m pytest $(ARGS) || status=1; exit $$status
 
 test-fast: .venv/test.stamp ## the tests that start no host, no engine and no systemd
-	@$(bin)/python -m pytest -m "not fleet and not engine and not systemd and not slow" $(ARGS)
+	@$(bin)/python -m pytest -m "not fleet and not engine and not engines and not systemd and not slow" $(ARGS)
 
 fuzz: .venv/test.stamp ## damages texts of every kind for SECONDS (600) and sees that nothing but `Unreadable` comes of it
 	@LLMGW_FUZZ_SECONDS=$(or $(SECONDS),600) $(bin)/python -m pytest tests/properties/test_readings.py -k "no_damage" $(ARGS)
