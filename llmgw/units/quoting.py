@@ -37,6 +37,21 @@ def program(path: str) -> str:
     return _quoted(path.replace("%", "%%"), path)
 
 
+def writable(text: str) -> str:
+    """One word of ReadWritePaths=: an absolute path, which may be missing. `$` has no meaning there, `%` has, and there
+    is no escaping.
+
+    Raises LlmgwError `unit-text` for what cannot stand there.
+    """
+    if not text.startswith("/") or any(character in _NEVER_IN_A_PATH or character < " " for character in text):
+        raise LlmgwError(
+            "unit-text",
+            f"systemd cannot grant {text!r}: it takes absolute paths without quotes, backslashes, control characters",
+            fix="let the profile's variable or option name another folder",
+        )
+    return _quoted("-" + text.replace("%", "%%"), text)
+
+
 def word(text: str) -> str:
     """One argument of ExecStart=: `%` and `$` are doubled, blanks, quotes and control characters are quoted and
     escaped.
@@ -52,6 +67,18 @@ def variable(name: str, value: str) -> str:
 def line(text: str) -> str:
     """Text for a one-line setting such as Description=: `%` doubled, control characters as blanks."""
     return text.translate(_BLANKS).replace("%", "%%").strip()
+
+
+def home_word(path: str) -> str:
+    """One argument of ExecStart= that is a path; `~/` is the home of the manager's user."""
+    if not path.startswith("~/"):
+        return word(path)
+    return _quoted("%h" + path[1:].replace("%", "%%").replace("$", "$$"), path)
+
+
+def home_line(path: str) -> str:
+    """A path as the end of a one-line setting; `~/` is the home of the manager's user."""
+    return f"%h{line(path[1:])}" if path.startswith("~/") else line(path)
 
 
 def _quoted(escaped: str, original: str) -> str:

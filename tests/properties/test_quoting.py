@@ -75,6 +75,33 @@ def test_what_systemd_cannot_start_is_refused_before_it_is_written(path: str) ->
         quoting.program(path)
 
 
+@given(texts)
+@example("$HOME/50% full")
+def test_any_folder_of_a_home_is_one_argument_that_begins_with_the_managers_home(rest: str) -> None:
+    word = quoted(lambda: quoting.home_word(f"~/{rest}"), rest)
+    assert word.count("%h") - word.count("%%h") >= 1
+    assert systemd.command(f"/x {word.replace('%h', '/home/op', 1)}") == ["/x", f"/home/op/{rest}"]
+
+
+@given(st.text(alphabet="/aé %$;#"))
+def test_any_folder_of_a_home_is_the_end_of_a_line(rest: str) -> None:
+    line = quoting.home_line(f"~/{rest}x")
+    assert systemd.specifiers(line.removeprefix("%h")) == f"/{rest}x"
+    assert line.startswith("%h/")
+
+
+@given(st.text(alphabet="/aé %$;#").map(lambda path: f"/{path}"))
+def test_any_folder_that_may_be_written_to_is_one_word(path: str) -> None:
+    (word,) = systemd.words(quoting.writable(path))
+    assert systemd.specifiers(word) == f"-{path}"
+
+
+@pytest.mark.parametrize("path", ["", "cache", "/a'b", '/a"b', "/a\\b", "/a\nb", "/a\x7f"])
+def test_a_folder_that_systemd_cannot_grant_is_refused_before_it_is_written(path: str) -> None:
+    with pytest.raises(LlmgwError, match="systemd cannot grant"):
+        quoting.writable(path)
+
+
 @given(st.text())
 def test_a_line_is_one_line_without_specifiers(text: str) -> None:
     line = quoting.line(text)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ENGINES = "/opt/llmgw/engines/"
+PROGRAMS = {"sim": "llmgw-sim", "llama.cpp": "llama-server", "vllm": "vllm", "sglang": "sglang"}
 
 
 def complaints(units: Mapping[str, str], folder: Path, *, user: bool = False) -> str:
@@ -30,10 +31,12 @@ def complaints(units: Mapping[str, str], folder: Path, *, user: bool = False) ->
 def _write(name: str, text: str, folder: Path) -> str:
     """The path of a unit whose programs exist."""
     engines = folder / "engines"
-    for kind in ("sim/bin/llmgw-sim", "llama.cpp/bin/llama-server", "vllm/bin/vllm", "sglang/bin/sglang"):
-        (engines / kind).parent.mkdir(parents=True, exist_ok=True)
-        (engines / kind).write_text("#!/bin/sh\n", encoding="utf-8")
-        (engines / kind).chmod(0o755)
+    for kind, program in PROGRAMS.items():
+        for folder_of_kind in ("bin", "current/bin"):
+            stand_in = engines / kind / folder_of_kind / program
+            stand_in.parent.mkdir(parents=True, exist_ok=True)
+            stand_in.write_text("#!/bin/sh\n", encoding="utf-8")
+            stand_in.chmod(0o755)
     path = folder / name
     path.write_text(text.replace(f"ExecStart={ENGINES}", f"ExecStart={engines}/"), encoding="utf-8")
     return str(path)

@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from llmgw.demo.managers import Manager, private_manager
-from llmgw.errors import LlmgwError
 from llmgw.units import quoting
+from tests.unit.units.real_manager import Units
 
 UNIT = "llmgw-quoting.0.0.service"
 STRINGS = [
@@ -72,27 +68,8 @@ with open({path!r}, "w", encoding="utf-8") as file:
 """
 
 
-@pytest.fixture(scope="module")
-def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can start a private systemd manager")
-    try:
-        found = private_manager(tmp_path_factory.mktemp("manager"))
-    except LlmgwError as error:
-        pytest.skip(str(error))
-    yield found
-    found.close()
-
-
-def systemctl(manager: Manager, *arguments: str) -> None:
-    variables = [f"{name}={value}" for name, value in manager.environment.items()]
-    command = [*manager.argv_prefix, *variables, "systemctl", "--user", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize("name", ["dump", "dump $HOME 50% ${x}; #1 é"], ids=["a plain path", "a path of signs"])
-def test_every_string_arrives_as_it_was(manager: Manager, tmp_path: Path, name: str) -> None:
+def test_every_string_arrives_as_it_was(manager: Units, tmp_path: Path, name: str) -> None:
     program, answer = tmp_path / name, tmp_path / "answer.json"
     program.write_text(DUMP.format(python=sys.executable, path=str(answer)), encoding="utf-8")
     program.chmod(0o755)
@@ -100,11 +77,7 @@ def test_every_string_arrives_as_it_was(manager: Manager, tmp_path: Path, name: 
     lines = ["[Service]", "Type=oneshot"]
     lines.append("ExecStart=" + " ".join([quoting.program(str(program)), *map(quoting.word, STRINGS)]))
     lines += ["Environment=" + quoting.variable(key, text) for key, text in variables.items()]
-    unit = Path(manager.environment["XDG_CONFIG_HOME"]) / "systemd" / "user" / UNIT
-    unit.parent.mkdir(parents=True, exist_ok=True)
-    unit.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    systemctl(manager, "daemon-reload")
-    systemctl(manager, "start", UNIT)
+    manager.run({UNIT: "\n".join(lines) + "\n"})
     arguments, environment = json.loads(answer.read_text(encoding="utf-8"))
     assert arguments == STRINGS
     assert {key: environment.get(key) for key in variables} == variables
