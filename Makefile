@@ -18,7 +18,7 @@ ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.v
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
 endif
 
-.PHONY: again help demo test test-fast fuzz lint dist bench-gateway bench-discovery bench-plan bench-quality clean
+.PHONY: again help demo test test-fast test-engines fuzz lint dist bench-gateway bench-discovery bench-plan bench-quality clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ test: .venv/test.stamp ## all tests that this machine can run, real hosts includ
 
 test-fast: .venv/test.stamp ## the tests that start no host, no engine and no systemd
 	@$(bin)/python -m pytest -m "not fleet and not engine and not engines and not systemd and not slow" $(ARGS)
+
+test-engines: .venv/test.stamp ## real vLLM on processors and the engines' own parsers: 1 GB of downloads, 15 minutes
+	@scripts/debian-packages "for real hosts" "libnuma1:/usr/lib/*/libnuma.so.1" $(systemd_packages) $(fleet_packages) || true
+	@$(bin)/python -m pytest -s -m engines tests/engines $(ARGS)
 
 fuzz: .venv/test.stamp ## damages texts of every kind for SECONDS (600) and sees that nothing but `Unreadable` comes of it
 	@LLMGW_FUZZ_SECONDS=$(or $(SECONDS),600) $(bin)/python -m pytest tests/properties/test_readings.py -k "no_damage" $(ARGS)

@@ -22,6 +22,7 @@ from llmgw.placement.assign import Outcome, frozen, place
 from llmgw.placement.bound import unavoidable_moves
 from llmgw.placement.notes import notes
 from llmgw.plan.diff import Change, changes_of
+from llmgw.plan.fetches import Fetches
 from llmgw.plan.order import Order, devices_held, devices_needed
 from llmgw.routes.build import Serving
 from llmgw.routes.codec import routes_digest
@@ -160,7 +161,7 @@ def _ordered(
         for change in changes
         if change.assignment is not None and change.units
     }
-    order = Order(catalog, serving_now(fleet))
+    order = Order(catalog, serving_now(fleet), Fetches(fleet))
     starting = by_kind[ActionKind.CREATE] + by_kind[ActionKind.MOVE]
     updating = by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE]
     late = _late(starting, updating)

@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from difflib import unified_diff
 from typing import Any
 
+from llmgw.apply.verdict import model_line
+
 INTERRUPTED = 130
 _OK = "runner_on_ok"
-_FAILED = ("runner_on_failed", "runner_item_on_failed", "runner_on_async_failed")
+_ASYNC_FAILED = "runner_on_async_failed"
+_FAILED = ("runner_on_failed", "runner_item_on_failed", _ASYNC_FAILED)
 _UNREACHABLE = "runner_on_unreachable"
 _PLAN = "llmgw.fleet.plan"
 _UNITS = "llmgw.fleet.replica_units"
 _BUNDLE = "llmgw.fleet.bundle"
+_FETCH = "llmgw.fleet.weights_fetch"
 _FACTS = "llmgw.fleet.node_facts"
 _LOG_LINES_SHOWN = 15
 _LAST_WORDS = 12
@@ -59,6 +63,8 @@ class Progress:
             self.said.extend(line for line in str(event.get("stdout") or "").splitlines() if line.strip())
         if kind == _OK:
             return list(self._answered(str(data.get("host")), action, data.get("res") or {}))
+        if kind == _ASYNC_FAILED and action == _FETCH:
+            return []  # the same is told again as an ordinary failure
         if kind in _FAILED:
             return list(
                 self._failed(
@@ -67,7 +73,7 @@ class Progress:
             )
         if kind == _UNREACHABLE:
             reason = first_line((data.get("res") or {}).get("msg"))
-            self.failed_steps = self.failed_steps or action in (_UNITS, _BUNDLE)
+            self.failed_steps = self.failed_steps or action in (_UNITS, _BUNDLE, _FETCH)
             return [f"{data.get('host')}  does not answer: {reason}"]
         return []
 
@@ -80,6 +86,8 @@ class Progress:
             yield from answer["text"]
         elif action == _UNITS:
             yield from self._units(host, answer)
+        elif action == _FETCH:
+            yield from self._models(host, answer)
         elif action == _FACTS:
             self.answered.add(host)
         elif action == _BUNDLE:
@@ -90,6 +98,10 @@ class Progress:
         if action == _UNITS:
             self.failed_steps = True
             yield from self._units(host, answer)
+            yield f"{host}  FAILED: {failure_reason(answer)}"
+        elif action == _FETCH:
+            self.failed_steps = True
+            yield from self._models(host, answer)
             yield f"{host}  FAILED: {failure_reason(answer)}"
         elif action in (_BUNDLE, _FACTS):
             self.failed_steps = self.failed_steps or action == _BUNDLE
@@ -102,6 +114,12 @@ class Progress:
             if unit["action"] != "kept":
                 self.changed.add((host, unit["name"]))
                 yield from _unit_lines(host, unit)
+
+    def _models(self, host: str, answer: Mapping[str, Any]) -> Iterator[str]:
+        for model in answer.get("models") or ():
+            if model["action"] != "there":
+                self.changed.add((host, f"weights of {model['hf_id']}"))
+                yield model_line(host, model)
 
     def _note(self, host: str, what: str, answer: Mapping[str, Any]) -> None:
         if answer.get("changed"):

@@ -13,7 +13,7 @@ from llmgw.decide import Decision
 from llmgw.fleet.document import fleet_document
 from llmgw.model.ids import NodeName, UnitName
 from llmgw.model.node import FleetSnapshot, NodeState
-from llmgw.model.plan import Publish, StartMembers, StopMembers
+from llmgw.model.plan import FetchWeights, Publish, StartMembers, StopMembers
 from llmgw.model.route import BUNDLE_FORMAT, Bundle, RouteTable
 from llmgw.model.unit import UnitFile
 from llmgw.plan.codec import plan_summary
@@ -26,6 +26,7 @@ def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) 
     """The steps in order. Each has `title`, `wave`, `waves`, `kind` and what its kind needs:
 
     `units`: `hosts` {name: {present, absent, expected, first}} for one call of replica_units a host, and `generation`;
+    `fetch`: `hosts` {name: {directory, models: [{hf_id, revision}]}} for one call of weights_fetch a host;
     `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s`, `ready`
     for the module bundle, and `blind_drain_s`, the seconds to wait because some gateway cannot be asked (G6b).
     `expected` is what the host holds when the steps before this one went well; `first` marks a host's first step, the
@@ -43,6 +44,8 @@ def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) 
             if isinstance(step, Publish):
                 steps.append(common | publish_step(decision, fleet, step, generation + published, in_play))
                 published += 1
+            elif isinstance(step, FetchWeights):
+                steps.append(common | {"kind": "fetch", "hosts": _fetching(step)})
             else:
                 hosts = dict(_hosts(step, expected, touched))
                 steps.append(common | {"kind": "units", "hosts": hosts, "generation": generation})
@@ -80,6 +83,14 @@ def bundle_text(decision: Decision, fleet: FleetSnapshot, routes: RouteTable, ge
         plan=plan_summary(replace(decision.plan, generation=generation)),
     )
     return dump_bundle(bundle)
+
+
+def _fetching(step: FetchWeights) -> dict[NodeName, dict[str, Any]]:
+    hosts: dict[NodeName, dict[str, Any]] = {}
+    for one in step.fetches:
+        host = hosts.setdefault(one.node, {"directory": one.directory, "models": []})
+        host["models"].append({"hf_id": one.hf_id, "revision": one.revision})
+    return hosts
 
 
 def _hosts(

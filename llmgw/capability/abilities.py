@@ -28,6 +28,14 @@ class Wish(Protocol):
         """Stages; None: as many as nodes."""
 
     @property
+    def data_parallel(self) -> int:
+        """Copies of the model inside one replica."""
+
+    @property
+    def expert_parallel(self) -> bool:
+        """Whether whole experts are spread over the devices."""
+
+    @property
     def quantization(self) -> str | None:
         """The engine's name of the method."""
 
@@ -67,6 +75,20 @@ class Wheel:
 
 
 @dataclass(frozen=True, slots=True)
+class Release:
+    """The oldest version of an engine that understands what llmgw tells it, and why none older does. `since` is None:
+    every version. `devices_since`: the same where it is given devices.
+    """
+
+    newest: tuple[int, ...]
+    """The newest one that command lines were checked with."""
+    since: tuple[int, ...] | None = None
+    why: str = ""
+    devices_since: tuple[int, ...] | None = None
+    devices_why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Abilities:
     """What one engine can do. `ignored`: fields of a profile that it has no use for; a value in one is refused, never
     silently dropped.
@@ -85,9 +107,15 @@ class Abilities:
     """Further values of `quantization` that it takes, of which no floor is known."""
     other_cache_types: tuple[str, ...] = ()
     """Further types of the KV cache that it takes, of which no floor is known."""
+    deprecated_methods: Mapping[str, str] = field(default_factory=dict)
+    """Values of `quantization` that it refuses unless an option allows them -> that option."""
     dtype: Mapping[str, Floor] = field(default_factory=dict)
     """By the value of `--dtype`."""
     wheel: Wheel | None = None
+    release: Release | None = None
+    """None: its versions are not compared."""
+    data_parallel: bool = False
+    expert_parallel: bool = False
     cuda: tuple[tuple[tuple[int, ...], int], ...] = ()
     """(version of the engine, major version of CUDA that its packages are built for from that version on), ascending.
     Older versions are unknown.

@@ -11,6 +11,9 @@ import math
 import re
 from dataclasses import dataclass
 
+FIRST_MIG_INDEX = 1000
+MIG_INDICES_PER_CARD = 100
+"""An instance's index in placement is the first and so many for each card before its own (D5)."""
 _MIB_PER_GIB = 1024
 _EIGHTHS = 8
 _NAME = re.compile(r"(?P<product>.+)-((?P<gib>[0-9]{1,5})g|unified)(-mig-(?P<instance>.+))?")

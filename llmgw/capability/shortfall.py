@@ -43,15 +43,20 @@ class Shortfall:
         return f"{self.why}; {self.fix[:1].lower()}{self.fix[1:].rstrip('.')}"
 
 
-def shortfall(wish: Wish, compute_capability: str | None, device: str = "the device") -> Shortfall | None:
+def shortfall(
+    wish: Wish, compute_capability: str | None, device: str = "the device", *, stored: str | None = None
+) -> Shortfall | None:
     """The first thing of a profile that is below its floor on a device of this compute capability, or None.
 
-    None as compute capability means unknown, and refuses nothing. `device`: its name in the sentence.
+    None as compute capability means unknown, and refuses nothing. `device`: its name in the sentence. `stored`: the
+    method that the engine chooses by itself, for weights that are stored quantized (`stored.stored_method`).
     """
-    return next(shortfalls(wish, compute_capability, device), None)
+    return next(shortfalls(wish, compute_capability, device, stored=stored), None)
 
 
-def shortfalls(wish: Wish, compute_capability: str | None, device: str = "the device") -> Iterator[Shortfall]:
+def shortfalls(
+    wish: Wish, compute_capability: str | None, device: str = "the device", *, stored: str | None = None
+) -> Iterator[Shortfall]:
     """Everything that is below its floor; when the engine has no code for the device at all, that alone."""
     can, has = ENGINES.get(wish.engine), version(compute_capability)
     if can is None or has is None or compute_capability is None:
@@ -59,11 +64,11 @@ def shortfalls(wish: Wish, compute_capability: str | None, device: str = "the de
     if can.wheel is not None and not runs_on(can.wheel, has):
         lowest = min(can.wheel.sass, key=_order)
         why = f"{can.wheel.name} has code for compute capability {lowest} and higher, {device} has {compute_capability}"
-        needs = max([lowest, *(_needed(wish, asked) for asked in _asked(can, wish))], key=_order)
+        needs = max([lowest, *(_needed(wish, asked) for asked in _asked(can, wish, stored))], key=_order)
         fix = f"Use a class of {needs} or higher, or another engine."
         yield Shortfall(ENGINE, wish.engine, device, compute_capability, needs, why, fix)
         return
-    for asked in _asked(can, wish):
+    for asked in _asked(can, wish, stored):
         found = _below(wish, asked, compute_capability, device)
         if found is not None:
             yield found
@@ -90,9 +95,14 @@ class _Asked(NamedTuple):
     field: str
     value: str
     floor: Floor
+    by_weights: bool = False
+    """The weights ask for it and not the profile."""
 
 
-def _asked(can: Abilities, wish: Wish) -> Iterator[_Asked]:
+def _asked(can: Abilities, wish: Wish, stored: str | None) -> Iterator[_Asked]:
+    own = can.quantization.get(stored or "") if wish.quantization is None else None
+    if stored is not None and own is not None:
+        yield _Asked(QUANTIZATION, stored, own, by_weights=True)
     for field, value, floor in (
         (QUANTIZATION, wish.quantization, can.quantization.get(wish.quantization or "")),
         (KV_CACHE, wish.kv_cache_dtype, _by_beginning(can.kv_cache, wish.kv_cache_dtype)),
@@ -131,10 +141,10 @@ def _below(wish: Wish, asked: _Asked, has: str, device: str) -> Shortfall | None
     floor, field, needs = asked.floor, asked.field, _needed(wish, asked)
     if _order(has) >= _order(needs):
         return None
-    key = "--dtype" if field == DTYPE else field
+    key = "--dtype" if field == DTYPE else f"the weights' own {field}" if asked.by_weights else field
     why = f"{key} {asked.value} of {wish.engine} needs compute capability {needs}, {device} has {has}"
     reachable = floor.slow is not None and _order(has) >= _order(floor.slow)
-    otherwise = f"leave {key} out"
+    otherwise = "serve other weights of the model" if asked.by_weights else f"leave {key} out"
     if reachable:
         otherwise = f"ask for the slow path by `allow_slow_path: [{field}]` ({floor.instead})"
     fix = f"Use a class of {needs} or higher, or {otherwise}."

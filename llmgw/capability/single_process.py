@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engines can do that run as one process on one node: llama.cpp (domain.md C) and the simulator.
+"""What the engines can do of which every member is one process: llama.cpp (domain.md C), on one node, and the
+simulator, which stands in for vLLM also over several.
 
 llama.cpp spreads layers over all devices of its process, whatever they are, so that no floor is known for it.
 """
@@ -16,8 +17,8 @@ LLAMA_CPP = Abilities(
 )
 
 SIMULATOR = Abilities(
-    pipeline_parallel=False,
-    multi_node=False,
+    pipeline_parallel=True,
+    multi_node=True,
     cpu=True,
     ignored=("quantization", "kv_cache_dtype", "memory_utilization", "lora", "threads"),
 )

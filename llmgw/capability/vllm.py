@@ -8,7 +8,7 @@ the container's floor is known here.
 
 from __future__ import annotations
 
-from llmgw.capability.abilities import Abilities, Floor, Wheel
+from llmgw.capability.abilities import Abilities, Floor, Release, Wheel
 
 _FP8 = Floor("8.9", "7.5", "weights stay in FP8 and Marlin computes in 16 bits: memory is saved, speed is not")
 _FP8_FROM_80 = Floor("8.9", "8.0", _FP8.instead)
@@ -55,6 +55,8 @@ _KV_CACHE = {
 ABILITIES = Abilities(
     pipeline_parallel=True,
     multi_node=True,
+    data_parallel=True,
+    expert_parallel=True,
     cpu=True,
     own_options={
         "--tensor-parallel-size": "tensor_parallel",
@@ -68,6 +70,12 @@ ABILITIES = Abilities(
         "--master-addr": "nodes",
         "--master-port": "nodes",
         "--headless": "nodes",
+        "--data-parallel-size": "data_parallel",
+        "-dp": "data_parallel",
+        "--data-parallel-rpc-port": "data_parallel",
+        "-dpp": "data_parallel",
+        "--enable-expert-parallel": "expert_parallel",
+        "-ep": "expert_parallel",
         "--device-ids": "devices",
         "--quantization": "quantization",
         "-q": "quantization",
@@ -83,7 +91,18 @@ ABILITIES = Abilities(
     kv_cache=_KV_CACHE,
     other_methods=("deepseek_v4_fp8", "int8_per_channel_weight_only", "modelopt_mixed", "online"),
     other_cache_types=("float16", "int4", "int8", "octave", "turboquant", "ultraquant"),
+    deprecated_methods={
+        "fbgemm_fp8": "--allow-deprecated-quantization",
+        "fp_quant": "--allow-deprecated-quantization",
+    },
     dtype={"bfloat16": Floor("8.0")},
     wheel=Wheel("vLLM's wheel", ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"), ("8.0",)),
-    cuda=(((0, 33), 13),),
+    release=Release(
+        newest=(0, 33, 0),
+        since=(0, 18),
+        why="older ones do not know --shutdown-timeout, without which stopping cuts off what is being answered",
+        devices_since=(0, 24),
+        devices_why="older ones take no UUIDs in CUDA_VISIBLE_DEVICES",
+    ),
+    cuda=(((0, 9), 12), ((0, 20), 13)),
 )

@@ -34,6 +34,7 @@ UNKNOWN_CLASS = "catalog-unknown-class"
 UNKNOWN_WORD = "catalog-unknown-word"
 DEFAULT_CPU = "catalog-default-cpu"
 MANY_CARDS = "catalog-many-cards"
+SHARED_MEMORY = "catalog-shared-memory"
 
 MEANINGS = {
     FILE: "A file is missing, unreadable, too large or no regular file.",
@@ -57,7 +58,7 @@ MEANINGS = {
     CAPABILITY: "No device class of a profile has the compute capability that it needs.",
     SECRET: "A secret would be seen in unit files, plans and process lists.",
     RESERVED: "A variable or an option is one that llmgw itself sets.",
-    SERVED_NAME: "Two services answer to the same name.",
+    SERVED_NAME: "Two services answer to the same name, or an engine cannot answer to it.",
     ROLLOUT: "A rollout could never make progress.",
     API_KEY: "A key is empty, or two keys are one.",
     LISTENER: "Listeners collide, or the admin listener is open to other hosts without a token.",
@@ -70,5 +71,6 @@ WARNINGS = {
     UNKNOWN_WORD: "The engine is not known to have such a quantization or type of the KV cache.",
     DEFAULT_CPU: "A profile of vllm names no devices, and so runs on `cpu`.",
     MANY_CARDS: "A replica takes more cards of one node than nodes have.",
+    SHARED_MEMORY: "An engine would take nearly all memory of a machine whose device has no memory of its own.",
 }
 """What `llmgw catalog check` warns of. It refuses nothing for them."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from llmgw.capability.device_classes import MEMORY_MIB, known_class
 from llmgw.capability.engines import ENGINES
+from llmgw.capability.unified_memory import doubt
 from llmgw.catalog import codes
 from llmgw.catalog.compile import Compiled
 from llmgw.catalog.parallelism import CPU, is_mig, shape
@@ -18,6 +19,7 @@ from llmgw.errors import LlmgwError
 
 Seen = Callable[[], Mapping[str, int]]
 """Device classes of the fleet by its facts, each with the most that one node has; asked only where it matters."""
+_UNIFIED = "-unified"
 _NEAR = 3
 _MOST_CARDS = 8
 _AUTO = "auto"
@@ -38,6 +40,11 @@ def _profile(name: str, profile: Profile, seen: Seen) -> Iterator[Problem]:
     for number, one in enumerate(profile.devices):
         if one != CPU and not _is_known(one) and one not in seen():
             yield Problem((*path, "devices", number), codes.UNKNOWN_CLASS, _no_class(one), _near_class(one, seen()))
+    if any(one.endswith(_UNIFIED) for one in profile.devices):
+        told = doubt(profile.engine, profile.memory_utilization)
+        if told is not None:
+            about, _, advice = told.partition(": ")
+            yield Problem(path, codes.SHARED_MEMORY, about, f"{advice[:1].upper()}{advice[1:]}.")
     yield from _words(path, profile)
     yield from _many(path, profile, seen)
 

@@ -19,6 +19,7 @@ from llmgw.cli.cells import (
 )
 from llmgw.cli.facts_cards import card_lines
 from llmgw.cli.facts_fabric import domain_lines, port_lines
+from llmgw.cli.facts_units import unit_line
 from llmgw.cli.table import wrapped
 from llmgw.fleet.aging import age_of
 from llmgw.model.fabric import NvlinkDomain
@@ -190,9 +191,7 @@ def _weights(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
 def _units(facts: contract.NodeFacts) -> Iterator[tuple[str, str]]:
     yield from _none("unit", facts.units)
     for unit in facts.units or ():
-        restarts = f", {plural(unit.restarts, 'restart')}" if unit.restarts else ""
-        state = f"{or_dash(unit.active_state)}/{or_dash(unit.sub_state)}"
-        yield "unit", f"{unit.name}: {state}, port {or_dash(unit.port)}{restarts}"
+        yield "unit", unit_line(unit, facts.collected_at)
     for engine in facts.foreign_engines or ():
         yield "foreign", f"{engine.name} (process {engine.pid}) is in no unit of llmgw"
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from llmgw.capability.engines import inabilities
@@ -50,7 +50,6 @@ class Traits:
     health_path: str = "/health"
     api_key_variable: str | None = None
     """The variable from which it takes the key that clients must bring; None: it takes none from the environment."""
-    log_patterns: dict[str, str] = field(default_factory=dict)
 
 
 class Engine(Protocol):

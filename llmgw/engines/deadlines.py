@@ -14,20 +14,23 @@ LEAST_S = 600
 LOCAL_BYTES_PER_S = 200_000_000
 """A slow local disk, or one that several replicas read at a time."""
 SHARED_BYTES_PER_S = 50_000_000
-"""A busy filer, and the same for weights that the engine must fetch."""
+"""A busy filer, and the same for weights that the engine itself must fetch."""
+UNKNOWN_S = 3600
+"""Weights of unknown size that are not on a local disk: 150 GB from a busy filer."""
 
 
 def ready_timeout_s(profile: ProfileSpec, node: Node) -> int:
-    """Seconds from the start until the weights must be served: the profile's, else 10 minutes and what reading
-    takes.
+    """Seconds from the start until the weights must be served: the profile's, else 10 minutes and what reading takes.
+
+    Weights that llmgw fetches are there before the engine starts, and count as lying on the disk that they lie on.
     """
     if profile.ready_timeout_s is not None:
         return profile.ready_timeout_s
     seen = node.facts.weights if node.facts else None
-    held = [one for one in usable(profile.model, seen or ()) if one.size_bytes is not None]
+    held = usable(profile.model, seen or ())
     sizes = [one.size_bytes for one in held if one.size_bytes is not None]
     size = max(sizes) if sizes else profile.model.size_bytes
-    if size is None:
-        return LEAST_S
     local = bool(held) and all(one.shared is False for one in held)
+    if size is None:
+        return LEAST_S if local or profile.model.path is not None else UNKNOWN_S
     return LEAST_S + size // (LOCAL_BYTES_PER_S if local else SHARED_BYTES_PER_S)

@@ -8,14 +8,16 @@ builds, and
 
 from __future__ import annotations
 
-from llmgw.engines.base import Launch, MetricNames, Traits, command_of, http_readiness, refused
-from llmgw.engines.weights_path import given_before, model_source
+from llmgw.engines.base import Launch, MetricNames, Traits, http_readiness, refused
+from llmgw.engines.unit_before import command_on, given_before, variable_before
+from llmgw.engines.weights_path import model_source
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ProfileSpec
 
 KIND = EngineKind("llama.cpp")
+VULKAN = "GGML_VK_VISIBLE_DEVICES"
 STOP_TIMEOUT_S = 15
 """llama-server does not drain and can hang on SIGTERM while a client stays (domain.md K): what is in flight was
 drained before.
@@ -27,15 +29,11 @@ class LlamaCpp:
 
     traits = Traits(
         kind=KIND,
-        default_command="/opt/llmgw/engines/llama.cpp/bin/llama-server",
+        default_command="/opt/llmgw/engines/llama.cpp/current/bin/llama-server",
         drains_on_sigterm=False,
         aborts_on_disconnect=False,
         api_key_variable="LLAMA_API_KEY",
         metrics=MetricNames("llamacpp:requests_processing", "llamacpp:requests_deferred"),
-        log_patterns={
-            "model-missing": r"failed to open GGUF file|No such file",
-            "out-of-memory": r"failed to allocate|out of memory",
-        },
     )
 
     def refusal(self, profile: ProfileSpec) -> str | None:
@@ -49,7 +47,7 @@ class LlamaCpp:
         profile = assignment.profile
         served = assignment.service.served_name
         argv = [
-            *command_of(self.traits, node),
+            *command_on(self.traits, assignment, member, node),
             "--model",
             model_source(profile.model, node, given_before(assignment, member, node, "--model")),
             "--alias",
@@ -68,8 +66,27 @@ class LlamaCpp:
             argv += ["--parallel", str(profile.parallel_requests)]
         if profile.threads is not None:
             argv += ["--threads", str(profile.threads)]
-        env = dict(profile.env)
+        # Layers stay on the host at 0, but a build with CUDA would still compute large prompts on a card that it sees.
+        env = profile.env | {"CUDA_VISIBLE_DEVICES": ",".join(member.devices)}
         if member.devices:
-            env |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(member.devices)}
+            env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+        if (vulkan := _vulkan(assignment, member, node)) is not None:
+            env[VULKAN] = vulkan
         ready = http_readiness(assignment, member, node, self.traits)
         return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
+
+
+def _vulkan(assignment: Assignment, member: Member, node: Node) -> str | None:
+    """The Vulkan indices of the member's cards, for a build that knows no UUIDs (P6); None where they were not
+    observed, and on MIG, which Vulkan does not see. Other builds ignore them.
+
+    What the unit says stays while nobody can tell.
+    """
+    cards = node.facts.gpus if node.facts is not None else None
+    indices = {card.uuid: card.vulkan_index for card in cards or ()}
+    if not member.devices or any(uuid.startswith("MIG-") for uuid in member.devices):
+        return None
+    found = [indices.get(uuid) for uuid in member.devices]
+    if None in found:
+        return variable_before(assignment, member, node, VULKAN)
+    return ",".join(map(str, found))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from llmgw.capability.derived_ports import ports_from_the_meeting
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ProfileSpec
@@ -22,9 +23,8 @@ PORTS_OF_A_MEMBER = 3
 
 def ports_needed(profile: ProfileSpec) -> int:
     """How many ports in a row each member takes on its node, from `Member.port` on."""
-    if profile.nodes > 1:
-        return PORTS_OF_A_MEMBER
-    return 1 + RENDEZVOUS_OFFSET if profile.data_parallel > 1 else 1
+    of_its_own = PORTS_OF_A_MEMBER if profile.nodes > 1 else 1 + RENDEZVOUS_OFFSET if profile.data_parallel > 1 else 1
+    return of_its_own + ports_from_the_meeting(profile.engine, profile.args)
 
 
 def rendezvous(assignment: Assignment, leader: Node) -> tuple[str, int]:

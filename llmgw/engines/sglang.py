@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SGLang: command line, environment and rules (domain.md B; SGLang 0.5.23).
+"""SGLang: command line, environment and rules (domain.md B; the parsers of SGLang 0.5.20 to 0.5.23).
 
 Every member of a replica runs the same command with its rank. Those that do not lead answer 200 on /health whatever
 happens, so they are judged by their units alone. Long option names only: `--pp` is ambiguous.
@@ -7,19 +7,27 @@ happens, so they are judged by their units alone. Long option names only: `--pp`
 
 from __future__ import annotations
 
+from llmgw.capability.derived_ports import ports_from_the_meeting
 from llmgw.engines.base import (
     Launch,
     MetricNames,
     Traits,
-    command_of,
     device_env,
     http_readiness,
     options,
     refused,
     unit_readiness,
 )
-from llmgw.engines.members import network, rendezvous, with_port
-from llmgw.engines.weights_path import given_before, model_source
+from llmgw.engines.members import (
+    PORTS_OF_A_MEMBER,
+    RENDEZVOUS_OFFSET,
+    network,
+    own_address,
+    rendezvous,
+    with_port,
+)
+from llmgw.engines.unit_before import command_on, given_before
+from llmgw.engines.weights_path import hub_environment, model_source
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -37,12 +45,11 @@ class SGLang:
 
     traits = Traits(
         kind=KIND,
-        default_command="/opt/llmgw/engines/sglang/bin/sglang",
+        default_command="/opt/llmgw/engines/sglang/current/bin/sglang",
         drains_on_sigterm=True,
         aborts_on_disconnect=True,
         health_path=READY_PATH,
         metrics=MetricNames("sglang:num_running_reqs", "sglang:num_queue_reqs", "sglang:token_usage"),
-        log_patterns={"out-of-memory": r"CUDA out of memory|Not enough memory"},
     )
 
     def refusal(self, profile: ProfileSpec) -> str | None:
@@ -53,7 +60,7 @@ class SGLang:
         """See `Engine.launch`."""
         profile = assignment.profile
         served = assignment.service.served_name
-        command = command_of(self.traits, node)
+        command = command_on(self.traits, assignment, member, node)
         if command[-1].rpartition("/")[2] == "sglang":
             command = (*command, "serve")
         source = model_source(profile.model, node, given_before(assignment, member, node, "--model-path"))
@@ -62,18 +69,41 @@ class SGLang:
             argv += ["--revision", profile.model.revision]
         argv += ["--host", node.address, "--port", str(member.port), "--enable-metrics"]
         argv += ["--tp-size", str(profile.tensor_parallel)]
-        if profile.pipeline_parallel > 1:
-            argv += ["--pp-size", str(profile.pipeline_parallel)]
+        argv += _parallel(profile)
         if len(assignment.members) > 1:
             argv += ["--nnodes", str(len(assignment.members)), "--node-rank", str(member.rank)]
-            argv += ["--dist-init-addr", with_port(*rendezvous(assignment, leader))]
+        argv += _meeting(assignment, leader)
         argv += _limits(profile)
         env = profile.env | device_env(profile, member) | network(assignment, member)
+        env |= hub_environment(profile.model, node)
+        if len(assignment.members) > 1 and (address := own_address(node)) is not None:
+            env["SGLANG_HOST_IP"] = address
         if member.domain is not None:
             env["NCCL_CUMEM_ENABLE"] = "1"  # SGLang sets 0 where nobody did, and that turns multi-node NVLink off
         ready = http_readiness(assignment, member, node, self.traits)
         ready = unit_readiness(assignment, node) if member.rank else ready
         return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
+
+
+def _parallel(profile: ProfileSpec) -> list[str]:
+    argv = []
+    if profile.pipeline_parallel > 1:
+        argv += ["--pp-size", str(profile.pipeline_parallel)]
+    if profile.data_parallel > 1:
+        argv += ["--dp-size", str(profile.data_parallel)]
+    if profile.expert_parallel:
+        argv += ["--ep-size", str(profile.tensor_parallel)]
+    return argv
+
+
+def _meeting(assignment: Assignment, leader: Node) -> list[str]:
+    """Where the ranks meet. With more ports in a row from there on, it is after all others of the leader."""
+    profile, several = assignment.profile, len(assignment.members) > 1
+    if ports_from_the_meeting(profile.engine, profile.args):
+        offset = PORTS_OF_A_MEMBER if several else RENDEZVOUS_OFFSET
+        address = leader.address if several else "127.0.0.1"
+        return ["--dist-init-addr", with_port(address, assignment.leader.port + offset)]
+    return ["--dist-init-addr", with_port(*rendezvous(assignment, leader))] if several else []
 
 
 def _limits(profile: ProfileSpec) -> list[str]:

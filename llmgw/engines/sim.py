@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulator: a stand-in for vLLM in tests and demonstrations. It answers like an engine and computes nothing."""
+"""The simulator: a stand-in for vLLM in tests and demonstrations. It answers like an engine and computes nothing.
+
+Over several nodes it is told what vLLM is told: all but the leader are headless.
+"""
 
 from __future__ import annotations
 
-from llmgw.engines.base import Launch, MetricNames, Traits, command_of, http_readiness, refused
+from llmgw.engines.base import Launch, MetricNames, Traits, http_readiness, refused, unit_readiness
+from llmgw.engines.members import rendezvous
+from llmgw.engines.unit_before import command_on
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -11,6 +16,8 @@ from llmgw.model.replica import ProfileSpec
 
 KIND = EngineKind("sim")
 SHUTDOWN_TIMEOUT_S = 20
+EXIT_S = 10
+"""As vLLM's."""
 
 
 class Simulator:
@@ -18,9 +25,10 @@ class Simulator:
 
     traits = Traits(
         kind=KIND,
-        default_command="/opt/llmgw/engines/sim/bin/llmgw-sim",
+        default_command="/opt/llmgw/engines/sim/current/bin/llmgw-sim",
         drains_on_sigterm=True,
         aborts_on_disconnect=True,
+        api_key_variable="VLLM_API_KEY",
         metrics=MetricNames(
             "vllm:num_requests_running",
             "vllm:num_requests_waiting",
@@ -34,20 +42,18 @@ class Simulator:
         """See `Engine.refusal`."""
         return refused(profile)
 
-    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:  # noqa: ARG002 - alone
+    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:
         """See `Engine.launch`."""
         profile = assignment.profile
         served = assignment.service.served_name
         argv = [
-            *command_of(self.traits, node),
+            *command_on(self.traits, assignment, member, node),
             "--model",
             profile.model.name,
             "--served-model-name",
             served,
-            "--host",
-            node.address,
-            "--port",
-            str(member.port),
+            *(["--host", node.address, "--port", str(member.port)] if member.rank == 0 else []),
+            *_ranks(assignment, member, leader),
             "--shutdown-timeout",
             str(SHUTDOWN_TIMEOUT_S),
         ]
@@ -58,5 +64,14 @@ class Simulator:
         env = dict(profile.env)
         if member.devices:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(member.devices)
-        readiness = http_readiness(assignment, member, node, self.traits)
-        return Launch((*argv, *profile.args), env, readiness, SHUTDOWN_TIMEOUT_S + 10)
+        leads = member.rank == 0
+        ready = http_readiness(assignment, member, node, self.traits) if leads else unit_readiness(assignment, node)
+        return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
+
+
+def _ranks(assignment: Assignment, member: Member, leader: Node) -> list[str]:
+    if len(assignment.members) == 1:
+        return []
+    address, port = rendezvous(assignment, leader)
+    nodes = ["--nnodes", str(len(assignment.members)), "--node-rank", str(member.rank)]
+    return [*nodes, "--master-addr", address, "--master-port", str(port), *(["--headless"] if member.rank else [])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM: command line, environment and rules (domain.md A; vLLM 0.33.0).
+"""vLLM: command line, environment and rules (domain.md A; the parsers of vLLM 0.24 to 0.33).
 
 Several nodes are joined without Ray: every member runs the same command with its rank, and all but the leader are
 headless: they have no HTTP, and only systemd tells how they are.
@@ -11,15 +11,15 @@ from llmgw.engines.base import (
     Launch,
     MetricNames,
     Traits,
-    command_of,
     device_env,
     http_readiness,
     options,
     refused,
     unit_readiness,
 )
-from llmgw.engines.members import network, own_address, rendezvous
-from llmgw.engines.weights_path import given_before, model_source
+from llmgw.engines.members import RENDEZVOUS_OFFSET, network, own_address, rendezvous
+from llmgw.engines.unit_before import command_on, given_before
+from llmgw.engines.weights_path import hub_environment, model_source
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -34,6 +34,9 @@ the weights; this one is in the environment, and must not change with what nodes
 """
 EXIT_S = 10
 """vLLM exits up to this long after its last stream has ended (domain.md K)."""
+_GIB = 2**30
+_ENTRANCES = frozenset({"vllm", "vllm.entrypoints.cli.main"})
+"""Last words of a command that takes the name of a subcommand."""
 
 
 class Vllm:
@@ -41,7 +44,7 @@ class Vllm:
 
     traits = Traits(
         kind=KIND,
-        default_command="/opt/llmgw/engines/vllm/bin/vllm",
+        default_command="/opt/llmgw/engines/vllm/current/bin/vllm",
         drains_on_sigterm=True,
         aborts_on_disconnect=True,
         api_key_variable="VLLM_API_KEY",
@@ -52,10 +55,6 @@ class Vllm:
             "vllm:prefix_cache_hits_total",
             "vllm:prefix_cache_queries_total",
         ),
-        log_patterns={
-            "out-of-memory": r"CUDA out of memory|No available memory for the cache blocks",
-            "memory-not-free": r"is less than desired GPU memory utilization",
-        },
     )
 
     def refusal(self, profile: ProfileSpec) -> str | None:
@@ -66,8 +65,8 @@ class Vllm:
         """See `Engine.launch`."""
         profile = assignment.profile
         served = assignment.service.served_name
-        command = command_of(self.traits, node)
-        if command[-1].rpartition("/")[2] == "vllm":
+        command = command_on(self.traits, assignment, member, node)
+        if command[-1].rpartition("/")[2] in _ENTRANCES:
             command = (*command, "serve")
         source = model_source(profile.model, node, given_before(assignment, member, node, command[-1]))
         argv = [*command, source, "--served-model-name", served]
@@ -75,13 +74,13 @@ class Vllm:
             argv += ["--revision", profile.model.revision]
         if member.rank == 0:
             argv += ["--host", node.address, "--port", str(member.port)]
-        argv += _parallel(profile)
+        argv += _parallel(profile, member)
         if len(assignment.members) > 1:
             argv += _ranks(assignment, member, leader)
         argv += _limits(profile)
         argv += ["--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S)]
-        env = {"VLLM_ENGINE_READY_TIMEOUT_S": str(profile.ready_timeout_s or PATIENCE_S)} | profile.env
-        env |= device_env(profile, member) | network(assignment, member)
+        env = _patience(profile) | _processor(profile) | profile.env
+        env |= device_env(profile, member) | network(assignment, member) | hub_environment(profile.model, node)
         address = own_address(node)
         if address is not None:
             env["VLLM_HOST_IP"] = address
@@ -90,13 +89,38 @@ class Vllm:
         return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
 
 
-def _parallel(profile: ProfileSpec) -> list[str]:
+def _parallel(profile: ProfileSpec, member: Member) -> list[str]:
     argv = []
     if not profile.on_cpu:
         argv += ["--tensor-parallel-size", str(profile.tensor_parallel)]
     if profile.pipeline_parallel > 1:
         argv += ["--pipeline-parallel-size", str(profile.pipeline_parallel)]
+    if profile.data_parallel > 1:
+        # On one node vLLM's parts talk through files, unless they may be scaled: then this port is opened, and its
+        # default is the same for every replica of the node.
+        port = str(member.port + RENDEZVOUS_OFFSET)
+        argv += ["--data-parallel-size", str(profile.data_parallel), "--data-parallel-rpc-port", port]
+    if profile.expert_parallel:
+        argv.append("--enable-expert-parallel")
     return argv
+
+
+def _patience(profile: ProfileSpec) -> dict[str, str]:
+    return {"VLLM_ENGINE_READY_TIMEOUT_S": str(profile.ready_timeout_s or PATIENCE_S)}
+
+
+def _processor(profile: ProfileSpec) -> dict[str, str]:
+    """What keeps replicas without devices from one another: by itself each takes nearly all of a NUMA node's memory for
+    its KV cache, and the same cores as the next.
+    """
+    env: dict[str, str] = {}
+    if not profile.on_cpu:
+        return env
+    if profile.min_memory_bytes is not None and profile.memory_utilization is None:
+        env["VLLM_CPU_KVCACHE_SPACE"] = str(max(1, profile.min_memory_bytes // 2 // _GIB))
+    if profile.threads is not None:
+        env["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+    return env
 
 
 def _ranks(assignment: Assignment, member: Member, leader: Node) -> list[str]:

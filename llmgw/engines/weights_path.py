@@ -7,12 +7,10 @@ the next look, and weights that nobody could look for are still there; neither m
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePosixPath
 
 from llmgw.fleet.weights import usable
 from llmgw.model.node import Node
-from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ModelSpec
 
 DEFAULT_MODEL_DIR = "/srv/models"
@@ -34,17 +32,20 @@ def model_source(model: ModelSpec, node: Node, given: str | None = None) -> str:
         return candidates[0]
     if model.hf_id is not None:
         return model.hf_id
-    base = node.settings.model_dirs[0] if node.settings.model_dirs else DEFAULT_MODEL_DIR
-    return str(PurePosixPath(base) / (model.path or ""))
+    return str(PurePosixPath(first_model_dir(node)) / (model.path or ""))
 
 
-def given_before(assignment: Assignment, member: Member, node: Node, after: str) -> str | None:
-    """The word after `after` in the command line of the member's unit on the node; None when there is no such unit."""
-    for unit in (node.facts.units or ()) if node.facts else ():
-        if unit.replica == assignment.replica and (unit.rank or 0) == member.rank and unit.text:
-            found = re.search(rf"^ExecStart=.* {re.escape(after)} (\S+)", unit.text, re.MULTILINE)
-            return found[1] if found else None
-    return None
+def first_model_dir(node: Node) -> str:
+    """The directory into which weights are fetched, in the layout of Hugging Face's cache."""
+    return node.settings.model_dirs[0] if node.settings.model_dirs else DEFAULT_MODEL_DIR
+
+
+def hub_environment(model: ModelSpec, node: Node) -> dict[str, str]:
+    """Where an engine finds weights that llmgw fetches before it starts; it fetches nothing itself. Empty for others.
+
+    The same before and after the weights are seen: neither may restart it.
+    """
+    return {"HF_HUB_CACHE": first_model_dir(node), "HF_HUB_OFFLINE": "1"} if model.fetch else {}
 
 
 def _names(model: ModelSpec, path: str) -> bool:

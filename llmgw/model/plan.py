@@ -49,6 +49,24 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetch:
+    """Weights that one node brings into its directory, which other nodes may share. `size_bytes` None: unknown."""
+
+    node: NodeName
+    hf_id: str
+    revision: str | None
+    directory: str
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchWeights:
+    """Bring these weights, all nodes at a time (D12). What is there already is not fetched again."""
+
+    fetches: tuple[Fetch, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartMembers:
     """Write these units, start what must (re)start, wait until ready; on failure put back what was there."""
 
@@ -75,7 +93,7 @@ class Publish:
     ready: tuple[EndpointId, ...] = ()
 
 
-Step = StartMembers | StopMembers | Publish
+Step = FetchWeights | StartMembers | StopMembers | Publish
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from llmgw.capability.stored import stored_method
 from llmgw.engines.members import PORTS_OF_A_MEMBER, ports_needed
 from llmgw.model.ids import DeviceClass, NodeName, ReplicaId
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.placement import Assignment, Member, Rejection
 from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.placement import groups
-from llmgw.placement.disks import Disks, Key
+from llmgw.placement.disks import Disks, Key, disk_bytes
 from llmgw.placement.feasibility import (
     Ask,
     asked,
     chosen_class,
+    disk_needs,
     failing,
     has_enough,
     has_free,
     is_large_enough,
     rejections,
 )
+from llmgw.placement.findable import free_mask
 from llmgw.placement.instances import Instance, Part
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.memory.device_memory import Appetite
@@ -89,10 +92,27 @@ class Board:
         ask = self._asks.get((service.name, profile.name))
         if ask is None:
             tally = self.tally(service)
-            holders, constraints = self._weights.holders(profile.model), asked(service, profile)
-            ask = Ask(service, profile, tally, holders, self._appetite(profile), constraints)
+            holders, disk = self._weights.holders(profile.model), disk_bytes(profile, self.models)
+            constraints = asked(service, profile, disk)
+            ask = Ask(
+                service,
+                profile,
+                tally,
+                holders,
+                self._appetite(profile),
+                disk,
+                self._stored(profile),
+                constraints,
+            )
             self._asks[service.name, profile.name] = ask
         return ask
+
+    def _stored(self, profile: ProfileSpec) -> str | None:
+        tensors = self.models.known(profile.model).tensors
+        architecture = tensors.architecture if tensors is not None else None
+        if architecture is None:
+            return None
+        return stored_method(profile.engine, architecture.quantization, architecture.weight_bits)
 
     def _appetite(self, profile: ProfileSpec) -> Appetite:
         appetite = self._appetites.get(profile.name)
@@ -115,13 +135,14 @@ class Board:
         found = self._eligible.get(profile.name)
         if found is None:
             holders = self._weights.holders(profile.model)
-            ask = Ask(service, profile, Tally(service), holders, self._appetite(profile))
+            disk = disk_bytes(profile, self.models)
+            ask = Ask(service, profile, Tally(service), holders, self._appetite(profile), disk, self._stored(profile))
             verdicts: dict[tuple[int, int], bool] = {}
             for ledger in self.ledgers.values():
                 kind = ledger.signature, ledger.shape
                 if kind not in verdicts:
                     verdicts[kind] = not failing(ask, ledger) and has_enough(ask, ledger)
-            modest = profile.min_memory_bytes is None and profile.min_free_disk_bytes is None
+            modest = profile.min_memory_bytes is None and disk is None
             found = {
                 name: ledger
                 for name, ledger in self.ledgers.items()
@@ -204,7 +225,7 @@ class Board:
         if device_class is None or not has_free(ask, ledger, device_class):
             return None
         links = self.shapes.links(ledger)
-        free = ledger.free_mask(device_class)
+        free = free_mask(ask.profile, ledger, device_class)
         unused = free & ~ledger.vacating
         if unused.bit_count() >= ask.profile.gpus:
             free = unused
@@ -303,10 +324,11 @@ class Board:
         ask = self.ask(assignment.service, profile)
         for member in assignment.members:
             ledger = self.ledgers[member.node]
-            if not assignment.kept and profile.min_free_disk_bytes and member.node not in ask.holders:
+            if not assignment.kept and ask.disk_bytes and member.node not in ask.holders:
                 # What was given back gets the same filesystem again, so that trying leaves no trace.
-                before, needs = self._disk_was.get((replica, member.node, profile.name)), profile.min_free_disk_bytes
-                room = ledger.room(profile.model.name, at_first=None if before is None else (before, needs))
+                before = self._disk_was.get((replica, member.node, profile.name))
+                needs = disk_needs(ask.disk_bytes, ask, ledger)
+                room = ledger.room(profile.model, at_first=None if before is None else (before, needs))
                 if room is not None:
                     self._disk_was[replica, member.node, profile.name] = room.filesystem
                     self._disks.promise(room.filesystem, profile.model.name, needs)

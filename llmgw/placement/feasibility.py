@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from llmgw.capability.versions import too_old
 from llmgw.catalog.parallelism import is_mig
 from llmgw.engines import registry
 from llmgw.engines.members import ports_needed
@@ -20,7 +21,8 @@ from llmgw.model.node import Device, NodeState
 from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.placement.amounts import told_apart
-from llmgw.placement.capability import capability_fits, capable_classes, driver_fits
+from llmgw.placement.capability import capability_fits, capable_classes, driver_fits, unified_memory_fits
+from llmgw.placement.findable import free_for, objection
 from llmgw.placement.heads import heads_divide
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.memory.device_memory import Appetite, class_shortage, device_memory_fits
@@ -41,6 +43,10 @@ class Ask:
     holders: frozenset[NodeName] = frozenset()
     appetite: Appetite | None = None
     """What the profile needs of a device's memory."""
+    disk_bytes: int | None = None
+    """What a member needs of a disk where the weights are not; None: nothing, or nobody knows."""
+    stored: str | None = None
+    """The quantization that the weights themselves ask of the engine; None: none is known."""
     constraints: tuple[Constraint, ...] = ()
     """Of the constraints that read promises, those that the ask can fail, devices apart (`asked`)."""
     classes: dict[int, tuple[DeviceClass, ...]] = field(default_factory=dict)
@@ -82,7 +88,7 @@ def usable_classes(ask: Ask, ledger: Ledger) -> tuple[DeviceClass, ...]:
         node, appetite = ledger.node, ask.appetite
         known = ask.classes[ledger.signature] = tuple(
             one
-            for one in capable_classes(ask.profile, node)
+            for one in capable_classes(ask.profile, node, ask.stored)
             if appetite is None or class_shortage(appetite, node, one) is None
         )
     return known
@@ -102,16 +108,17 @@ def has_enough(ask: Ask, ledger: Ledger) -> bool:
 
 def is_large_enough(ask: Ask, ledger: Ledger) -> bool:
     """Whether a node on which nothing runs would have the host memory and the disk that a member needs."""
-    memory, disk = ask.profile.min_memory_bytes, ask.profile.min_free_disk_bytes
+    memory, disk = ask.profile.min_memory_bytes, ask.disk_bytes
     has, most = ledger.total_memory, ledger.most_disk()
-    return (memory is None or has is None or has >= memory) and (
-        disk is None or most is None or most >= disk or ledger.node.name in ask.holders
-    )
+    if disk is None or most is None or ledger.node.name in ask.holders:
+        return memory is None or has is None or has >= memory
+    return (memory is None or has is None or has >= memory) and most >= disk_needs(disk, ask, ledger)
 
 
 def has_free(ask: Ask, ledger: Ledger, device_class: DeviceClass) -> bool:
     """Whether enough devices of a class are free for one member, and the class may serve it."""
-    return device_class in usable_classes(ask, ledger) and len(ledger.free_devices(device_class)) >= ask.profile.gpus
+    free = free_for(ask.profile, ledger, device_class)
+    return device_class in usable_classes(ask, ledger) and len(free) >= ask.profile.gpus
 
 
 def _no(ask: Ask, ledger: Ledger, constraint: str, message: str) -> Rejection:
@@ -209,7 +216,8 @@ def engine_installed(ask: Ask, ledger: Ledger) -> Rejection | None:
         return _no(ask, ledger, "engine", f"{ask.profile.engine} is not installed ({how})")
     if all(engine.runnable is False for engine in found):
         return _no(ask, ledger, "engine", f"{ask.profile.engine} does not run: {found[0].reason or 'no reason given'}")
-    return None
+    old = too_old(ask.profile.engine, found[0].version, devices=not ask.profile.on_cpu)
+    return None if old is None else _no(ask, ledger, "engine", old)
 
 
 def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
@@ -222,7 +230,7 @@ def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
         return _no(ask, ledger, "devices", f"needs {profile.gpus} x {wanted}, the node's devices are unknown")
     # Where no class may serve it, the constraint that says so tells it, and free ones are not what is lacking.
     classes = usable_classes(ask, ledger) or profile.devices
-    best = max(len(ledger.free_devices(device_class)) for device_class in classes)
+    best = max(len(free_for(profile, ledger, device_class)) for device_class in classes)
     there = [device for device in ledger.node.devices if device.device_class in classes]
     if best >= profile.gpus:
         return None
@@ -232,6 +240,8 @@ def devices_free(ask: Ask, ledger: Ledger) -> Rejection | None:
     present = {device.device_class for device in there}
     classes_there = " or ".join(name for name in profile.devices if name in present) or wanted
     message = f"has {best} free of {len(there)} {classes_there}, needs {profile.gpus}{_out_of_order(there)}"
+    lost = [objection(profile, ledger, one) for name in classes for one in ledger.free_devices(name)]
+    message += next((f"; {why}" for why in lost if why is not None), "")
     return _short(ask, ledger, "devices", message, (best, profile.gpus, "devices"))
 
 
@@ -266,16 +276,20 @@ def disk_fits(ask: Ask, ledger: Ledger) -> Rejection | None:
     """Enough disk that nobody was promised for weights that must be fetched; a node without storage facts is unknown,
     not full (D11), and weights that are there need nothing.
     """
-    needs = ask.profile.min_free_disk_bytes
-    if needs is None or ledger.node.name in ask.holders:
+    if ask.disk_bytes is None or ledger.node.name in ask.holders:
         return None
-    room = ledger.room(ask.profile.model.name)
+    needs, room = disk_needs(ask.disk_bytes, ask, ledger), ledger.room(ask.profile.model)
     if room is None or room.free_bytes >= needs:
         return None
     has = max(0, room.free_bytes)
     left, wanted = told_apart(has, needs)
     message = f"has {left} GB of free disk on {room.mount_point}, needs {wanted}"
     return _short(ask, ledger, "disk", message, (has, needs, "bytes"))
+
+
+def disk_needs(wanted: int, ask: Ask, ledger: Ledger) -> int:
+    """Bytes that are still to come here of those that are wanted."""
+    return max(0, wanted - ledger.begun(ask.profile.model))
 
 
 def spread_holds(ask: Ask, ledger: Ledger) -> Rejection | None:
@@ -312,6 +326,7 @@ STATIC: tuple[Constraint, ...] = (
     engine_installed,
     capability_fits,
     driver_fits,
+    unified_memory_fits,
     heads_divide,
     device_memory_fits,
 )
@@ -321,12 +336,12 @@ DYNAMIC: tuple[Constraint, ...] = (devices_free, memory_fits, disk_fits, spread_
 """What also reads promises."""
 
 
-def asked(service: ServiceSpec, profile: ProfileSpec) -> tuple[Constraint, ...]:
+def asked(service: ServiceSpec, profile: ProfileSpec, disk_bytes: int | None) -> tuple[Constraint, ...]:
     """The constraints that read promises and that a replica can fail, devices apart: what it does not ask for holds."""
     idle = {
         devices_free,
         *((memory_fits,) if profile.min_memory_bytes is None else ()),
-        *((disk_fits,) if profile.min_free_disk_bytes is None else ()),
+        *((disk_fits,) if disk_bytes is None else ()),
         *((spread_holds,) if service.spread is None else ()),
     }
     return tuple(constraint for constraint in DYNAMIC if constraint not in idle)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from llmgw.model.ids import DeviceClass, DeviceId
 from llmgw.model.node import Device, Node
-from llmgw.model.replica import ProfileSpec
+from llmgw.model.replica import ModelSpec, ProfileSpec
 from llmgw.placement.disks import Disks, Key, Room
 
 
@@ -84,11 +84,15 @@ class Ledger:
         """Whether replicas were promised some of its host memory."""
         return self.total_memory != self._memory_bytes
 
-    def room(self, model: str, *, at_first: tuple[Key, int] | None = None) -> Room | None:
+    def room(self, model: ModelSpec, *, at_first: tuple[Key, int] | None = None) -> Room | None:
         """The most disk space on one filesystem that weights of this model may fill; None when it is unknown (D11).
         `at_first`: a filesystem that is taken before all others if so many bytes are free there.
         """
         return self._disks.room(self.node, model, at_first=at_first)
+
+    def begun(self, model: ModelSpec) -> int:
+        """Bytes of the model that a fetch has brought here already."""
+        return self._disks.begun(self.node, model)
 
     def most_disk(self) -> int | None:
         """The most bytes that are free on one filesystem, promised or not; None when that is unknown."""
@@ -107,7 +111,7 @@ class Ledger:
 
     def has_free(self, devices: Iterable[DeviceId], ports: Iterable[int]) -> bool:
         """Whether nobody has any of these devices and ports."""
-        return not self.taken & self._mask(devices) and self._ports.isdisjoint(ports)
+        return not self.taken & self.mask(devices) and self._ports.isdisjoint(ports)
 
     def reserve_ports(self, ports: Iterable[int]) -> None:
         """Ports that units hold already, or that leave only while this plan is carried out."""
@@ -117,7 +121,7 @@ class Ledger:
         """Take everything one member of a replica needs, but for disk space."""
         devices = tuple(devices)
         self._holders.update(devices)
-        self.taken |= self._mask(devices)
+        self.taken |= self.mask(devices)
         self._free.clear()
         self._ports.update(ports)
         if self._memory_bytes is not None:
@@ -128,7 +132,7 @@ class Ledger:
     def release(self, service: str, profile: ProfileSpec, devices: Iterable[DeviceId], ports: Iterable[int]) -> None:
         """Give back what `promise` took."""
         self._holders.subtract(devices := tuple(devices))
-        self.taken &= ~self._mask(device for device in devices if not self._holders[device])
+        self.taken &= ~self.mask(device for device in devices if not self._holders[device])
         self._free.clear()
         for port in ports:
             self._ports.discard(port)
@@ -142,10 +146,11 @@ class Ledger:
 
     def vacate(self, devices: Iterable[str], *, still: bool) -> None:
         """Note that what has these devices must leave; with `still` False, that it does."""
-        mask = self._mask(DeviceId(device) for device in devices)
+        mask = self.mask(DeviceId(device) for device in devices)
         self.vacating = self.vacating | mask if still else self.vacating & ~mask
 
-    def _mask(self, devices: Iterable[DeviceId]) -> int:
+    def mask(self, devices: Iterable[DeviceId]) -> int:
+        """These devices as bits over the node's devices."""
         mask = 0
         for uuid in devices:
             mask |= self._bit.get(uuid, 0)
@@ -153,7 +158,7 @@ class Ledger:
 
     def free_mask(self, device_class: DeviceClass) -> int:
         """The free devices of a class as bits over the node's devices."""
-        return self._mask(device.uuid for device in self.free_devices(device_class))
+        return self.mask(device.uuid for device in self.free_devices(device_class))
 
 
 def _works(device: Device) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llmgw.capability.versions import unchecked
 from llmgw.model.placement import Assignment
 from llmgw.placement.assign import Outcome
 from llmgw.placement.board import Board
 
+_NAMED = 5
+
 
 def notes(outcome: Outcome) -> tuple[str, ...]:
     """Sentences about spreads that are not met, cards that were chosen blindly, and new replicas by old facts."""
-    return (*_spreads(outcome.board), *_blind(outcome), *_stale(outcome), *_shared(outcome))
+    return (*_spreads(outcome.board), *_blind(outcome), *_stale(outcome), *_unchecked(outcome), *_shared(outcome))
 
 
 def _spreads(board: Board) -> Iterator[str]:
@@ -46,6 +49,25 @@ def _stale(outcome: Outcome) -> Iterator[str]:
         node = outcome.board.ledgers[name].node
         if node.stale and node.oldest_age_s is not None:
             yield f"{name} gets new replicas by facts that are {node.oldest_age_s / 3600:.0f} h old"
+
+
+def _unchecked(outcome: Outcome) -> Iterator[str]:
+    """Engines that get something new to start and are newer than what command lines were checked with."""
+    new = {
+        (member.node, one.profile.engine)
+        for one in outcome.placement.assignments
+        if not one.kept
+        for member in one.members
+    }
+    told: dict[str, list[str]] = {}
+    for name, kind in sorted(new):
+        facts = outcome.board.ledgers[name].node.facts
+        engines = (facts.engines or ()) if facts is not None else ()
+        why = unchecked(kind, next((one.version for one in engines if one.kind == kind), None))
+        if why is not None:
+            told.setdefault(why, []).append(name)
+    for why, names in sorted(told.items()):
+        yield f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}: {why}"
 
 
 def _shared(outcome: Outcome) -> Iterator[str]:

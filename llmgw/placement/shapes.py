@@ -43,6 +43,7 @@ class Shapes:
             None if facts is None else (facts.units is None, facts.engines, facts.driver),
             tuple(node.labels.get(label) for label in self._selected),
             _classes(node),
+            _unified(node),
         )
 
 
@@ -54,8 +55,25 @@ def _classes(node: Node) -> Hashable:
     return tuple(sorted(known))
 
 
+def _unified(node: Node) -> Hashable:
+    """The host's memory and the classes of the devices that share it; None where none does."""
+    facts = node.facts
+    gpus = (facts.gpus or ()) if facts is not None else ()
+    classes = tuple(sorted({one.device_class or "" for one in gpus if one.unified_memory}))
+    if not classes or facts is None:
+        return None
+    return classes, facts.memory.total_bytes if facts.memory is not None else None
+
+
 def _devices(node: Node) -> Hashable:
+    """Devices by class and whether they work; MIG instances by their numbers too, and with how many cards there are,
+    because not every engine finds each (`findable`).
+    """
     devices = node.devices
     if devices is None:
         return None
-    return tuple((one.device_class, not one.blocked_by and not one.kept_away_by) for one in devices)
+    kinds = tuple((one.device_class, not one.blocked_by and not one.kept_away_by) for one in devices)
+    if not any(one.mig for one in devices):
+        return kinds
+    gpus = node.facts.gpus if node.facts is not None else None
+    return kinds, tuple(one.index for one in devices), None if gpus is None else len(gpus)

@@ -13,10 +13,11 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from llmgw.model.ids import EndpointId, ReplicaId
-from llmgw.model.plan import ActionKind, Publish, StartMembers, Step, StopMembers, Wave
+from llmgw.model.plan import ActionKind, FetchWeights, Publish, StartMembers, Step, StopMembers, Wave
 from llmgw.model.replica import Catalog
 from llmgw.model.unit import UnitFile
 from llmgw.plan.diff import Change
+from llmgw.plan.fetches import Fetches
 from llmgw.routes.build import Routes, Serving, endpoint_id
 
 DRAIN_DEFAULT_S = 60
@@ -28,8 +29,9 @@ _NAMED = 6
 class Order:
     """Builds the waves of one plan. `serving` is what gateways should name now; it changes as waves are added."""
 
-    def __init__(self, catalog: Catalog, serving: Iterable[Serving]) -> None:
+    def __init__(self, catalog: Catalog, serving: Iterable[Serving], fetches: Fetches) -> None:
         self._catalog = catalog
+        self._fetches = fetches
         self._routes = Routes(catalog, serving)
         self.waves: list[Wave] = []
 
@@ -48,14 +50,15 @@ class Order:
     def start(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         """Waves that start new and moved replicas, route to them, then drain and remove the ones they replace.
 
-        What needs a device of another that moves comes after it. Where replicas wait for one another, or for
-        themselves, they stop before they start.
+        What needs a device of another that moves comes after it, and what needs no fetching of weights before what
+        does: that may take hours. Where replicas wait for one another, or for themselves, they stop before they start.
         """
         waiting = {change.action.replica: change for change in changes}
         while waiting:
             held = _holders(waiting.values())
             free = [one for one in waiting.values() if not _waits(one, held)]
             apart = [one for one in free if not (devices_needed(one) & devices_held(one) or _overlaps(one))]
+            apart = [one for one in apart if not self._fetches.needed([one])] or apart
             if apart:
                 self._start(apart, arrivals)
             else:
@@ -64,13 +67,14 @@ class Order:
                 del waiting[change.action.replica]
 
     def _start(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
-        steps: list[Step] = [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
+        steps: list[Step] = [*self._fetch(changes), StartMembers(_units(changes)), self._arrive(changes, arrivals)]
         moved = [change for change in changes if change.action.kind is ActionKind.MOVE and change.instance is not None]
         steps += self._gone(moved)
         self.waves.append(Wave(f"start {_names(changes)}", tuple(steps)))
 
     def _restart_elsewhere(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
-        steps = [*self._gone(changes), StartMembers(_units(changes)), self._arrive(changes, arrivals)]
+        starts: list[Step] = [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
+        steps = [*self._fetch(changes), *self._gone(changes), *starts]
         self.waves.append(Wave(f"move {_names(changes)}", tuple(steps)))
 
     def _gone(self, changes: Sequence[Change]) -> list[Step]:
@@ -85,7 +89,7 @@ class Order:
         alive = [change for change in changes if change.running]
         for batch in filter(None, [dead, *_batches(alive)]):
             ids = [_endpoint(change) for change in batch if change.running]
-            steps: list[Step] = []
+            steps = self._fetch(batch)
             if ids:
                 steps.append(self._publish(ids, max(_drain_s(change) for change in batch)))
             steps.append(StartMembers(_units(batch)))
@@ -96,6 +100,13 @@ class Order:
         """One wave that replaces the text of units whose engines go on."""
         if changes:
             self.waves.append(Wave(f"rewrite {_names(changes)}", (StartMembers(_units(changes)),)))
+
+    def _fetch(self, changes: Sequence[Change]) -> list[Step]:
+        """The step that brings the weights that these replicas lack, ahead of all others: until they are there,
+        nothing that serves is touched.
+        """
+        found = self._fetches.bring(changes)
+        return [FetchWeights(found)] if found else []
 
     def publish(self) -> Publish:
         """The routes as they are after all waves so far."""

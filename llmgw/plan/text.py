@@ -10,7 +10,8 @@ from llmgw.model.advice import Advice, AdvisedMove
 from llmgw.model.ids import NodeName
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.placement import Placement, Rejection, Unplaced
-from llmgw.model.plan import Action, ActionKind, Plan, Publish, StartMembers, Wave
+from llmgw.model.plan import Action, ActionKind, FetchWeights, Plan, Publish, StartMembers, Wave
+from llmgw.plan.fetches_text import fetch_lines
 
 SYMBOLS = {
     ActionKind.CREATE: "+",
@@ -52,6 +53,9 @@ def _lines(plan: Plan, *, every_action: bool) -> Iterator[str]:
     width = max((len(action.replica) for action in shown), default=0)
     for action in shown:
         yield from _action(action, width)
+    steps = (step for wave in plan.waves for step in wave.steps)
+    fetches = (one for step in steps if isinstance(step, FetchWeights) for one in step.fetches)
+    yield from (f"* {line}" for line in fetch_lines(fetches))
     yield from _unplaced(plan.unplaced)
     yield from advice_lines(plan.advice)
     yield from _untouched(plan.untouched)
@@ -236,7 +240,9 @@ def wave_lines(plan: Plan) -> list[str]:
 def _wave(number: int, wave: Wave) -> Iterator[str]:
     yield f"{number}. {wave.title}"
     for step in wave.steps:
-        if isinstance(step, StartMembers):
+        if isinstance(step, FetchWeights):
+            yield from (f"   {line}" for line in fetch_lines(step.fetches))
+        elif isinstance(step, StartMembers):
             nodes = {unit.node for unit in step.units}
             yield f"   write {_count(step.units, 'unit')} on {_count(nodes, 'node')}, wait until ready"
         elif isinstance(step, Publish):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of a unit: the engine's own, behind the guard where members form a group or need secrets (R7, R10).
 
-The guard is one file on the node. `env` finds Python, for its path differs between distributions.
+The guard is one file on the node. `env` finds Python, for its path differs between distributions; `-I` keeps the
+engine's PYTHONPATH and PYTHONHOME from it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def exec_start(unit: MemberUnit) -> str:
         return " ".join((program, *arguments))
     guard = quoting.home_word(f"{unit.node.settings.state_dir}/{GUARD}")
     options = map(quoting.word, (*_secrets(unit), *_group(unit)))
-    return " ".join((ENV, "python3", guard, *options, "--", *map(quoting.word, argv)))
+    return " ".join((ENV, "python3", "-I", guard, *options, "--", *map(quoting.word, argv)))
 
 
 def _secrets(unit: MemberUnit) -> list[str]:

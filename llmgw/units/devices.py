@@ -7,6 +7,8 @@ the cards an engine uses, CUDA_VISIBLE_DEVICES says.
 
 from __future__ import annotations
 
+import re
+
 from llmgw.units.member_unit import MemberUnit
 
 _CARDS = ("char-nvidia", "char-nvidia-frontend", "char-nvidiactl", "char-nvidia-uvm")
@@ -15,6 +17,7 @@ _MIG = ("char-nvidia-caps",)
 _NVLINK_DOMAIN = ("char-nvidia-caps-imex-channels",)
 _RDMA = ("char-infiniband_verbs", "/dev/infiniband/rdma_cm", "char-gdrdrv")
 _GRAPHICS = ("char-drm", "char-nvidia-modeset")
+_MADE = re.compile(r"^ExecStartPre=-\+/usr/bin/nvidia-modprobe ((?:-c [0-9]+ )+)-u$", re.MULTILINE)
 _VULKAN = "GGML_VK_VISIBLE_DEVICES"
 _TRANSFERS = ("--kv-transfer-config", "--disaggregation-mode")
 """Options of engines that move their caches to other machines, by RDMA where there is any."""
@@ -36,15 +39,28 @@ def before_cards(unit: MemberUnit) -> tuple[list[str], list[str]]:
     """
     if not unit.member.devices:
         return [], []
-    facts = unit.node.facts
-    cards = len(facts.gpus or ()) if facts is not None else 0
-    minors = " ".join(f"-c {number}" for number in range(max(1, cards)))
+    minors = _minors_before(unit) or " ".join(f"-c {number}" for number in range(max(1, _cards(unit) or 1)))
     after = ["modprobe@nvidia_uvm.service", "nvidia-persistenced.service", "nvidia-fabricmanager.service"]
     after += ["nvidia-imex.service"] if unit.member.domain is not None else []
     return (
         ["Wants=modprobe@nvidia_uvm.service", f"After={' '.join(after)}"],
         [f"ExecStartPre=-+/usr/bin/nvidia-modprobe {minors} -u"],
     )
+
+
+def _cards(unit: MemberUnit) -> int | None:
+    facts = unit.node.facts
+    return len(facts.gpus) if facts is not None and facts.gpus is not None else None
+
+
+def _minors_before(unit: MemberUnit) -> str | None:
+    """What the member's unit says already, where the cards cannot be told now: nothing is rewritten for that (D18)."""
+    facts = unit.node.facts
+    if _cards(unit) is not None or facts is None:
+        return None
+    text = next((one.text for one in facts.units or () if one.name == unit.name and one.text), "")
+    found = _MADE.search(text)
+    return found[1].rstrip() if found else None
 
 
 def _allowed(unit: MemberUnit) -> list[str]:

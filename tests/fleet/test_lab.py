@@ -29,7 +29,7 @@ def one(_lab_can_run: None) -> Iterator[Lab]:
 
 def ping(lab: Lab, inventory: Path, pattern: str = "all") -> subprocess.CompletedProcess[str]:
     command = [ANSIBLE, "-i", str(inventory), pattern, "-m", "ansible.builtin.ping", "--one-line"]
-    return lab.run(command, env={"ANSIBLE_NOCOLOR": "1", "ANSIBLE_TIMEOUT": "4"}, timeout=50)
+    return lab.run(command, env={"ANSIBLE_NOCOLOR": "1", "ANSIBLE_TIMEOUT": "4"}, timeout=100)
 
 
 def boot_id(lab: Lab, host: str) -> str:
@@ -139,7 +139,7 @@ def test_ansible_gives_up_a_frozen_host_that_it_is_connected_to(one: Lab, tmp_pa
     one.freeze("n1")
     started = time.monotonic()
     assert "UNREACHABLE" in ping(one, inventory).stdout
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 50
 
 
 def test_sockets_of_the_test_itself_reach_hosts_while_it_joins_the_network(one: Lab) -> None:

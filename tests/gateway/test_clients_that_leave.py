@@ -113,7 +113,7 @@ def test_a_client_that_leaves_while_the_gateway_connects_is_forgotten(
         client.socket.close()
         began = time.monotonic()
         gateway.assert_nothing_held()
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10
         eventually(lambda: gateway.in_loop(lambda: len(asyncio.all_tasks())) <= tasks, "it no longer connects")
 
 

@@ -124,7 +124,7 @@ def test_draining_ends_with_its_timeout(tmp_path: Path, engine: MakeEngine) -> N
         client.until(event("a"))
         began = time.monotonic()
         running.stop()
-        assert 0.5 <= time.monotonic() - began < 2
+        assert 0.5 <= time.monotonic() - began < 10
         assert not client.rest().endswith(LAST_CHUNK)
     assert left.wait(5)
 

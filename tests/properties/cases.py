@@ -3,22 +3,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from hypothesis import strategies as st
 
+from llmgw.model.ids import EngineKind, ModelName, ProfileName
 from llmgw.model.node import FleetSnapshot
-from llmgw.model.replica import Catalog, ProfileSpec, RolloutSpec, ServiceSpec
+from llmgw.model.replica import Catalog, ModelSpec, ProfileSpec, RolloutSpec, ServiceSpec
 from tests.support.fleets import GB, catalog, fleet, node, profile, service
 
 CLASSES = ("h200-141g", "l40s-45g")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     fleet: FleetSnapshot
     first: Catalog
     second: Catalog
+
+    def __repr__(self) -> str:
+        """What is drawn of it, short enough to be read."""
+        machines = {
+            one.name: [len(one.devices or ()), one.facts and one.facts.memory, one.labels, one.cordoned]
+            for one in self.fleet.nodes
+        }
+        return f"Case({machines}, {_wanted(self.first)}, {_wanted(self.second)})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: FBT001 - as hypothesis calls it
+        del cycle
+        printer.text(repr(self))
+
+
+def _wanted(wanted: Catalog) -> dict[str, object]:
+    defaults = ProfileSpec(ProfileName("p"), EngineKind("sim"), ModelSpec(ModelName("m")))
+    return {
+        one.name: (
+            one.replicas,
+            one.spread,
+            one.priority,
+            [
+                {key: value for key, value in asdict(by).items() if value != getattr(defaults, key)}
+                for by in one.profiles
+            ],
+        )
+        for one in wanted.services
+    }
 
 
 @st.composite

@@ -141,6 +141,30 @@ def shared_filer(hosts: Hosts, folder: Path) -> Files:
     return Story(hosts, folder, machines).files()
 
 
+def fetched_weights(hosts: Hosts, folder: Path) -> Files:
+    local = contract.Filesystem("/data", free_bytes=200 * GB, directories=("/data/hub",))
+    filer = replace(FILER, free_bytes=300 * GB)
+    elsewhere = replace(filer, mount_point="/mnt/filer", directories=("/mnt/filer/hub",))
+    path = f"/data/hub/models--Qwen--Qwen3-32B/snapshots/{'a' * 40}"
+    found = contract.Weights(
+        "Qwen/Qwen3-32B",
+        path,
+        layout="hf-cache",
+        complete=True,
+        mount_point="/data",
+        size_bytes=65_524_252_640,
+        refs=("main",),
+    )
+    machines = {
+        "alone": machine(filesystems=(local,), weights=()),
+        "has-it": machine(filesystems=(local,), weights=(found,)),
+        "small": machine(filesystems=(replace(local, free_bytes=40 * GB),), weights=()),
+        "twin-1": machine(filesystems=(filer,), weights=()),
+        "twin-2": machine(filesystems=(elsewhere,), weights=()),
+    }
+    return Story(hosts, folder, machines).files()
+
+
 def model_directories(hosts: Hosts, folder: Path) -> Files:
     made = Story(hosts, folder, {name: machine() for name in ("n1", "n2", "n3")}).applied()
 
@@ -153,6 +177,7 @@ def model_directories(hosts: Hosts, folder: Path) -> Files:
 
 PLACEMENT: dict[str, Callable[[Hosts, Path], Files]] = {
     "fabric-manager-restart": fabric_manager_restart,
+    "fetched-weights": fetched_weights,
     "fragmented": fragmented,
     "member-lost": member_lost,
     "memory-too-small": memory_too_small,

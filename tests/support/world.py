@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from llmgw.decide import Decision, Options, decide
 from llmgw.model.node import FleetSnapshot, NodeState
-from llmgw.model.plan import Publish, StartMembers
+from llmgw.model.plan import Fetch, FetchWeights, Publish, StartMembers
 from llmgw.model.replica import Catalog
 from llmgw.model.route import RouteTable
 from llmgw.model.unit import UnitFile
@@ -38,6 +38,9 @@ class World:
             for step in wave.steps:
                 if isinstance(step, Publish):
                     self._publish(step, decision.plan.generation)
+                elif isinstance(step, FetchWeights):
+                    for one in step.fetches:
+                        self._fetch(one)
                 elif isinstance(step, StartMembers):
                     for unit in step.units:
                         self._start(unit, decision.plan.generation)
@@ -82,6 +85,29 @@ class World:
     def state(self, name: str, state: NodeState) -> None:
         """Give a node another state."""
         nodes = tuple(replace(one, state=state) if one.name == name else one for one in self.fleet.nodes)
+        self.fleet = replace(self.fleet, nodes=nodes)
+
+    def _fetch(self, fetch: Fetch) -> None:
+        """The node sees what it fetched, at a commit that its revision names."""
+        commit = "c" * 40
+        folder = fetch.hf_id.replace("/", "--")
+        path = f"{fetch.directory}/models--{folder}/snapshots/{commit}"
+        brought = contract.Weights(
+            fetch.hf_id,
+            path,
+            layout="hf-cache",
+            revision=commit,
+            refs=(fetch.revision or "main",),
+            size_bytes=fetch.size_bytes,
+            complete=True,
+            format="safetensors",
+        )
+        nodes = tuple(
+            with_facts(one, replace(one.facts, weights=(*(one.facts.weights or ()), brought)))
+            if one.name == fetch.node and one.facts
+            else one
+            for one in self.fleet.nodes
+        )
         self.fleet = replace(self.fleet, nodes=nodes)
 
     def _start(self, unit: UnitFile, generation: int) -> None:

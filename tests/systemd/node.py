@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import host_change, observed, unitfile
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node as facts_of_node
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, Result
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import Readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import StateFiles
@@ -117,17 +118,30 @@ class Node:
             description=description, command=command, process_digest=digest, stop_s=stop_s, log=log, extra=extra
         )
         header = unitfile.Header(
+            engine="sim",
             replica=f"{service}/0",
             rank=0,
             members=1,
             served_name=service,
             address=readiness.address,
             port=readiness.port,
+            start_timeout_s=int(readiness.start_timeout_s),
+            ready_timeout_s=int(readiness.ready_timeout_s),
             process_digest=digest,
         )
         text_digest = unitfile.text_digest(text + unitfile.section(header))
         text += unitfile.section(header._replace(text_digest=text_digest))
         return host_change.WantedUnit(name, text, digest, text_digest, readiness, stop_s, dict(environment_files or {}))
+
+    def seen(self, service: str) -> ObservedUnit:
+        """A unit with its state, as facts have it: its engine is asked."""
+        units = observed.observe_units(
+            self.host,
+            self.manager,
+            str(self.state_dir),
+            lambda header, record: facts_of_node._serves(self.host, header, record),
+        )
+        return {unit.name: unit for unit in units}[unitfile.unit_name(service, 0, 0)]
 
     def look(self) -> dict[str, ObservedUnit]:
         units = observed.observe_units(self.host, self.manager, str(self.state_dir))

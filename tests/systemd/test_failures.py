@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
-import sys
+import socket
 import time
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import WantedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import Readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import Manager, SystemdError
-from tests.systemd.node import SIMULATOR, Node, free_port
+from tests.systemd.node import Node, free_port
 
 
 def ready_within(unit: WantedUnit, seconds: float) -> WantedUnit:
@@ -26,7 +26,8 @@ def test_a_new_unit_that_fails_is_taken_away_again_and_its_log_is_shown(node: No
     outcome = node.apply([bad, good])
     result = outcome.results[bad.name]
     assert (result.state, result.put_back) == ("failed", True)
-    assert re.fullmatch(r"it ended and was restarted \d+ times, exit status 1", result.detail)
+    happened = r"the device's memory ran out \(it ended and was restarted \d+ times, exit status 1\)\. Lower .*"
+    assert re.fullmatch(happened, result.detail)
     assert result.log_tail is not None
     assert "fail" in result.log_tail
     assert (outcome.results[good.name].state, outcome.results[good.name].log_tail) == ("ready", None)
@@ -73,14 +74,14 @@ def test_a_command_that_is_not_there_fails_at_once(node: Node) -> None:
     began = time.monotonic()
     result = node.apply([unit]).results[unit.name]
     assert result.detail == "its command cannot be executed (exit status 203)"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
 
 
 def test_a_unit_that_systemd_cannot_read_fails_at_once(node: Node) -> None:
     unit = node.unit("badset", "relative/path")
     result = node.apply([unit]).results[unit.name]
     assert result.state == "failed"
-    assert result.seconds < 5
+    assert result.seconds < 15
     assert node.look() == {}
 
 
@@ -92,27 +93,49 @@ def test_a_process_that_ends_well_has_ended_all_the_same(node: Node) -> None:
 def test_an_engine_that_loads_for_ever_fails_at_its_deadline(node: Node) -> None:
     unit = ready_within(node.engine("never", free_port(), "--load-never"), 1)
     result = node.apply([unit]).results[unit.name]
-    assert result.detail == "not ready within 1 s: its port is closed"
-    assert result.seconds < 5
+    assert result.detail.startswith("not ready within 1 s: its port is closed")
+    assert result.seconds < 15
 
 
 def test_an_engine_that_should_listen_at_once_fails_at_its_start_deadline(node: Node) -> None:
     unit = node.engine("late", free_port(), "--load-never")
     readiness = replace(unit.readiness, start_timeout_s=1, listens_while_loading=True)
     result = node.apply([replace(unit, readiness=readiness)]).results[unit.name]
-    assert result.detail == "not started within 1 s: its port is closed"
+    assert result.detail.startswith("not started within 1 s: its port is closed")
 
 
 def test_another_process_on_the_port_does_not_pass_for_the_engine(node: Node) -> None:
     port = free_port()
-    argv = [sys.executable, str(SIMULATOR), "--model", "tiny", "--served-model-name", "port", "--port", str(port)]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as squatter:
-        try:
-            readiness = Readiness("http", "127.0.0.1", port, expect_model="port", ready_timeout_s=2)
-            result = node.apply([node.unit("port", "/bin/sleep 1000", readiness)]).results["llmgw-port.0.0.service"]
-        finally:
-            squatter.kill()
-    assert result.detail == f"not ready within 2 s: port {port} is answered by a process not its own"
+    other = node.engine("port", port, "--served-model-name port")
+    squat = "/bin/sh -c 'systemctl --user start --no-block squatter.service; exec sleep 1000'"
+    command = next(line for line in other.text.splitlines() if line.startswith("ExecStart="))
+    (node.unit_dir / "squatter.service").write_text(f"[Service]\n{command}\n")
+    readiness = Readiness("http", "127.0.0.1", port, expect_model="port", ready_timeout_s=10)
+    unit = node.unit("port", squat, readiness)
+    try:
+        result = node.apply([unit]).results[unit.name]
+    finally:
+        node.systemctl("stop", "squatter.service")
+        (node.unit_dir / "squatter.service").unlink()
+    assert result.detail == f"not ready within 10 s: port {port} is answered by a process not its own"
+
+
+def test_a_port_that_is_taken_is_told_before_the_old_version_is_touched(node: Node) -> None:
+    old = node.engine("taken", free_port())
+    node.apply([old])
+    pid = node.main_pid(old.name)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        moved, fresh = node.engine("taken", port), node.engine("fresh", port)
+        outcome = node.apply([moved, fresh], generation=2)
+    for unit in (moved, fresh):
+        result = outcome.results[unit.name]
+        assert (result.action, result.state, result.put_back) == ("kept", "failed", None)
+        assert f"port {port} is taken by " in result.detail
+        assert f"(process {os.getpid()}), so nothing was touched" in result.detail
+    assert node.main_pid(old.name) == pid
+    assert [unit.actual_text_digest for unit in node.look().values()] == [old.text_digest]
+    assert not any("daemon-reload" in command for command in outcome.commands)
 
 
 def test_the_log_shown_is_the_end_of_what_this_start_printed(node: Node) -> None:

@@ -67,7 +67,7 @@ def test_a_failure_says_what_failed_and_what_is_back(node: Node, call: Call) -> 
     node.apply([good])
     answer = call([bad], generation=2, expected={good.name: good.text_digest})
     assert answer["failed"] is True
-    assert answer["msg"].startswith(f"{good.name}: it ended and was restarted ")
+    assert answer["msg"].startswith(f"{good.name}: the device's memory ran out (it ended and was restarted ")
     assert answer["msg"].endswith("; the previous version was put back and is ready.")
     unit = answer["units"][0]
     assert (unit["action"], unit["state"], unit["put_back"]) == ("restarted", "failed", True)

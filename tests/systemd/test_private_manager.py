@@ -58,7 +58,7 @@ def test_it_runs_units_and_leaves_nothing_behind(manager: Manager, tmp_path: Pat
     assert group_of(pid).startswith("/llmgw-")
     began = time.monotonic()
     manager.close()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert ended(pid)
     assert list(tmp_path.iterdir()) == []
 

@@ -23,9 +23,19 @@ _SECRET_OPTION = re.compile(
 )
 _RESERVED_VARIABLE = re.compile(r"LLMGW_.*|(CUDA|NVIDIA|GGML_VK)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER")
 _RESERVED_NETWORK = frozenset(
-    {"GLOO_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_MNNVL_ENABLE", "NCCL_SOCKET_IFNAME", "VLLM_HOST_IP"}
+    {
+        "GLOO_SOCKET_IFNAME",
+        "HOST_IP",
+        "NCCL_IB_HCA",
+        "NCCL_MNNVL_ENABLE",
+        "NCCL_SOCKET_IFNAME",
+        "SGLANG_HOST_IP",
+        "VLLM_HOST_IP",
+    }
 )
 """They differ from node to node, and one value for all of them joins nodes that do not reach each other."""
+_PORTS = frozenset({"VLLM_PORT"})
+_CACHE = frozenset({"HF_HUB_CACHE", "HF_HUB_OFFLINE"})
 _SHOWN = "is shown in unit files, plans and process lists"
 _KEPT_APART = "Remove it: no secret belongs in a catalog. `secrets` of the profile names one that its nodes hold."
 _SERVED_NAME = "`served_name` and `aliases` of the service say the names that it answers to"
@@ -33,6 +43,9 @@ _RESERVED_OPTIONS = {
     "--host": "engines bind to the node's address, which `llmgw_address` of the inventory says",
     "--port": "every replica has a port of its own, out of `port_range` of `fleet`",
     "--model": "`model` of the profile says what is served",
+    "--nccl-port": "every replica finds a port of its own",
+    "--grpc-port": "every replica finds a port of its own",
+    "--config": "what is in a file would not be seen here; give its options one by one",
     "--alias": _SERVED_NAME,
     "--served-model-name": _SERVED_NAME,
 }
@@ -46,7 +59,8 @@ def check_profiles(document: Document) -> Iterator[Problem]:
         yield from dangling((*path, "model"), "models", profile.model, document.models)
         yield from repeated((*path, "devices"), profile.devices, "the device class")
         yield from _parallelism(path, profile)
-        yield from _environment(path, profile)
+        model = document.models.get(profile.model)
+        yield from _environment(path, profile, fetched=model is not None and model.weights.fetch != "never")
         yield from _secrets(path, profile)
         yield from _arguments(path, profile)
 
@@ -117,12 +131,19 @@ def _balanced(profile: Profile) -> str:
     return f"Set {stages}, or leave both out for tensor_parallel {profile.gpus} and pipeline_parallel {profile.nodes}."
 
 
-def _environment(path: Path, profile: Profile) -> Iterator[Problem]:
+def _environment(path: Path, profile: Profile, *, fetched: bool) -> Iterator[Problem]:
     for name in profile.env:
         at = (*path, "env", name)
         if _RESERVED_VARIABLE.fullmatch(name):
             why = f"llmgw itself sets `{name}` for each replica"
             remedy = "Remove it; `devices` and `gpus` say what a replica is given."
+            yield Problem(at, codes.RESERVED, why, remedy, at_key=True)
+        elif name in _PORTS:
+            why = f"`{name}` would give every replica of a node the same port"
+            yield Problem(at, codes.RESERVED, why, "Remove it; the engine finds free ones.", at_key=True)
+        elif fetched and name in _CACHE:
+            why = f"llmgw itself sets `{name}` where it fetches the weights"
+            remedy = "Remove it; the weights go to the first of `llmgw_model_dirs` of each node."
             yield Problem(at, codes.RESERVED, why, remedy, at_key=True)
         elif name in _RESERVED_NETWORK:
             why = f"llmgw itself sets `{name}`, for each node its own"

@@ -21,12 +21,24 @@ def check_services(document: Document) -> Iterator[Problem]:
             yield from dangling((*path, "profiles", number), "profiles", profile, document.profiles)
         yield from repeated((*path, "profiles"), service.profiles, "the profile")
         yield from repeated((*path, "aliases"), service.aliases, "the alias")
+        yield from _sayable(document, name, service)
         if service.rollout.max_unavailable == 0 and service.rollout.max_surge == 0:
             at: Path = (*path, "rollout", "max_unavailable")
             why = "with no replica away and none extra (`max_surge` 0) no change could ever be rolled out"
             reads: tuple[Path, ...] = ((*path, "rollout", "max_surge"),)
             yield Problem(at, codes.ROLLOUT, why, "Set `max_unavailable` to at least 1.", reads=reads)
     yield from _collisions(document)
+
+
+def _sayable(document: Document, name: str, service: Service) -> Iterator[Problem]:
+    """SGLang takes what follows a colon in a model's name for an adapter."""
+    at: Path = ("services", name, "served_name")
+    by = [one for one in service.profiles if one in document.profiles and document.profiles[one].engine == "sglang"]
+    if by and ":" in (service.served_name or ""):
+        why = f"SGLang, by which the profile {by[0]} serves, takes what follows `:` in a name for an adapter's"
+        reads: tuple[Path, ...] = (("profiles", by[0], "engine"),)
+        fix = "Use a `served_name` without `:`. Aliases may have one."
+        yield Problem(at, codes.SERVED_NAME, why, fix, reads=reads)
 
 
 def _collisions(document: Document) -> Iterator[Problem]:

@@ -15,7 +15,8 @@ from llmgw.model.placement import Rejection
 from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.model.why import Check
 from llmgw.placement.board import Board
-from llmgw.placement.feasibility import Ask, chosen_class
+from llmgw.placement.feasibility import Ask, chosen_class, disk_needs
+from llmgw.placement.findable import free_for
 from llmgw.placement.heads import SHARING, heads_of
 from llmgw.placement.ledger import Ledger
 from llmgw.placement.memory.device_memory import classes_there
@@ -52,7 +53,7 @@ def _of_classes_there(check: Check, profile: ProfileSpec, ledger: Ledger) -> Che
     there = classes_there(profile, ledger.node)
     if check.constraint != "devices" or check.has is None or not there:
         return check
-    has = max(len(ledger.free_devices(one)) for one in there)
+    has = max(len(free_for(profile, ledger, one)) for one in there)
     count = sum(device.device_class in there for device in ledger.node.devices or ())
     needs = f"needs {profile.gpus}"
     out = check.message.partition(needs)[2]
@@ -140,7 +141,7 @@ def _devices(ask: Ask, ledger: Ledger) -> Met | None:
     chosen = chosen_class(ask, ledger)
     if chosen is None:
         return None
-    free = len(ledger.free_devices(chosen))
+    free = len(free_for(ask.profile, ledger, chosen))
     return f"{free} x {chosen} free, needs {ask.profile.gpus}", free, ask.profile.gpus, "devices"
 
 
@@ -154,12 +155,11 @@ def _memory(ask: Ask, ledger: Ledger) -> Met | None:
 
 
 def _disk(ask: Ask, ledger: Ledger) -> Met | None:
-    needs = ask.profile.min_free_disk_bytes
-    if needs is None:
+    if ask.disk_bytes is None:
         return None
     if ledger.node.name in ask.holders:
         return "the weights are there: no disk is needed", None, None, None
-    room = ledger.room(ask.profile.model.name)
+    needs, room = disk_needs(ask.disk_bytes, ask, ledger), ledger.room(ask.profile.model)
     if room is None:
         return f"{_UNKNOWN}its disks, which refuses nothing; needs {needs / GB:.0f} GB", None, needs, "bytes"
     message = f"{room.free_bytes / GB:.0f} GB of disk left on {room.mount_point}, needs {needs / GB:.0f}"
@@ -203,6 +203,7 @@ MET: dict[str, Callable[[Ask, Ledger], Met | None]] = {
     "engine": _engine,
     "capability": lambda _ask, _ledger: None,
     "driver": lambda _ask, _ledger: None,
+    "unified-memory": lambda _ask, _ledger: None,
     "heads": _heads,
     "class": lambda _ask, _ledger: None,
     "devices": _devices,

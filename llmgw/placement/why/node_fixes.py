@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from llmgw.capability.versions import too_old
 from llmgw.model.node import Device, Node, NodeState
 from llmgw.model.why import Cost, Step
 from llmgw.nodekit import contract
@@ -65,9 +66,11 @@ def install(asked: Asked) -> Iterator[Edit]:
     kind, facts = asked.profile.engine, asked.node.facts
     if facts is None or facts.engines is None:
         return
-    there = any(engine.kind == kind for engine in facts.engines)
-    words = f"mend {kind} on {{nodes}}" if there else f"install {kind} on {{nodes}}"
+    there = [engine for engine in facts.engines if engine.kind == kind]
+    old = there and any(too_old(kind, one.version, devices=not asked.profile.on_cpu) for one in there)
+    words = f"{'update' if old else 'mend' if there else 'install'} {kind} on {{nodes}}"
     how = None if there else "playbook llmgw.fleet.prepare, or llmgw_engine_commands in the inventory"
+    how = "llmgw_engine_versions and playbook llmgw.fleet.prepare" if old else how
     engine = contract.Engine(kind, (f"/opt/llmgw/engines/{kind}",), runnable=True)
     step = Step("mend-engine" if there else "install-engine", words, {"engine": str(kind)}, how=how)
     yield Edit(step, Cost.NODE_WORK, on_node=lambda node: _with_engine(node, engine))

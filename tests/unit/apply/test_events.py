@@ -71,6 +71,32 @@ def test_every_unit_that_changed_is_one_line_and_one_that_was_kept_is_none() -> 
     ]
 
 
+FETCHED = {"hf_id": "Qwen/Qwen3-32B", "action": "fetched", "fetched_bytes": 65_535_705_088, "seconds": 812.4}
+
+
+def test_weights_that_were_fetched_are_a_line_each_and_those_that_were_there_none() -> None:
+    progress = Progress()
+    answer = {"changed": True, "models": [FETCHED, {"hf_id": "org/there", "action": "there"}]}
+    assert progress.feed(ok("weights_fetch", answer)) == ["n1  Qwen/Qwen3-32B  fetched, 65.5 GB in 812 s"]
+    assert progress.document()["changed"] == [{"host": "n1", "what": "weights of Qwen/Qwen3-32B"}]
+    promised = {"models": [{"hf_id": "org/x", "action": "would fetch", "fetched_bytes": 0, "seconds": 0.0}]}
+    assert progress.feed(ok("weights_fetch", promised)) == ["n1  org/x  would fetch"]
+
+
+def test_weights_that_cannot_be_fetched_fail_the_run_and_say_why_once() -> None:
+    progress = Progress()
+    answer = {"failed": True, "msg": "org/x could not be fetched to /srv/models. No room.", "models": [FETCHED]}
+    told = [
+        *progress.feed(event("runner_on_async_failed", "llmgw.fleet.weights_fetch", answer)),
+        *progress.feed(failed("llmgw.fleet.weights_fetch", answer, ignore_errors=True)),
+    ]
+    assert told == [
+        "n1  Qwen/Qwen3-32B  fetched, 65.5 GB in 812 s",
+        "n1  FAILED: org/x could not be fetched to /srv/models. No room.",
+    ]
+    assert exit_status(progress, 0) == 4
+
+
 def test_published_routes_are_a_line_and_say_what_did_not_drain() -> None:
     progress = Progress()
     answer = {"changed": True, "generation": 7, "in_flight": {"chat/0@n1": 0, "chat/1@n2": 3}}

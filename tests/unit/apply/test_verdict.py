@@ -45,6 +45,17 @@ def test_what_a_failed_step_put_back_is_told() -> None:
     assert lines[0] == "n1  llmgw-chat.0.0.service  created, failed (the one before was put back)"
 
 
+def test_a_step_that_fetches_is_judged_by_its_hosts_and_tells_what_came() -> None:
+    step = STEP | {"kind": "fetch"}
+    came = {"hf_id": "org/x", "action": "fetched", "fetched_bytes": 2_000_000_000, "seconds": 40.2}
+    there = {"hf_id": "org/y", "action": "there", "fetched_bytes": 0, "seconds": 0.0}
+    refused = {"failed": True, "msg": "org/x could not be fetched to /srv. No room.", "models": [there]}
+    told = verdict.judge(step, {"n1": {"models": [came]}, "n2": refused})
+    assert told["lines"] == ["n1  org/x  fetched, 2.0 GB in 40 s", "n2  org/y  there"]
+    assert told["failed_hosts"] == {"n2": "org/x could not be fetched to /srv. No room."}
+    assert told["failure"][0].startswith("Wave 2 of 3 failed")
+
+
 def test_a_publish_step_is_judged_by_its_gateways() -> None:
     step = STEP | {"hosts": ["gw"], "kind": "publish"}
     assert verdict.judge(step, {"gw": {"changed": True, "generation": 3}}) == {

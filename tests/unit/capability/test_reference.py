@@ -37,10 +37,30 @@ def test_the_reference_has_every_floor(heading: str, kind: str) -> None:
 
 
 def test_the_reference_says_what_each_engine_can_do() -> None:
-    for engine, cut, nodes, cpu, ignored in rows("| engine | cuts"):
+    for engine, cut, copies, nodes, cpu, ignored in rows("| engine | cuts"):
         can = ENGINES[WORDS.findall(engine)[0]]
         assert ("pipeline" in cut) is can.pipeline_parallel
+        assert ("experts" in cut) is can.expert_parallel
+        assert (copies != "no") is can.data_parallel
         assert (nodes == "several") is can.multi_node
         assert cpu.startswith("yes") is can.cpu
         assert tuple(WORDS.findall(ignored)) == can.ignored
     assert len(rows("| engine | cuts")) == len(ENGINES)
+
+
+def test_the_reference_says_which_versions_are_taken() -> None:
+    written = {WORDS.findall(engine)[0]: cells for engine, *cells in rows("| engine | oldest")}
+    assert written.keys() == {name for name, can in ENGINES.items() if can.release is not None}
+    for name, (oldest, with_devices, newest, cuda) in written.items():
+        release = ENGINES[name].release
+        assert release is not None
+        assert release.since is not None
+        assert oldest == dotted(release.since)
+        assert with_devices == dotted(release.devices_since or release.since)
+        assert newest == dotted(release.newest)
+        (_, first), (since, second) = ENGINES[name].cuda
+        assert cuda == f"{first}; {second} from {dotted(since)} on"
+
+
+def dotted(release: tuple[int, ...]) -> str:
+    return ".".join(map(str, release))

@@ -39,6 +39,14 @@ def test_an_instance_of_a_class_is_judged_by_its_card_and_its_form() -> None:
     assert "`a100-80g-mig-1g.10gb`" in one.fix
 
 
+def test_a_share_of_memory_that_is_the_hosts_is_to_be_named() -> None:
+    (one,) = warned("engine: vllm, devices: gb10-unified")
+    assert one.code == codes.SHARED_MEMORY
+    assert (one.fix or "").startswith("Set it, 0.8 leaves room")
+    assert not warned("engine: vllm, devices: gb10-unified, memory_utilization: 0.7")
+    assert not warned("engine: llama.cpp, devices: gb10-unified")
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_method_that_the_engine_is_not_known_to_have_is_told(engine: str) -> None:
     found = warned(f"engine: {engine}, devices: h100-80g, quantization: fp9, kv_cache_dtype: fp9_e4m3")

@@ -61,5 +61,5 @@ def test_a_crash_costs_no_fact_that_was_known_before() -> None:
 def test_a_machine_on_which_nothing_ends_gives_facts_in_time() -> None:
     begun = time.monotonic()
     facts = bounded.collect(SleepingHost(FILES), node.Options(timeout_s=0.5), grace_s=0.5)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 40
     assert [one.code for one in facts.findings] == ["discovery-ended"]

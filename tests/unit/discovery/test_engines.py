@@ -68,6 +68,61 @@ def test_a_slow_engine_is_looked_up_and_not_started() -> None:
     assert host.ran == []
 
 
+def test_the_current_version_is_named_by_its_own_folder() -> None:
+    packages = "lib/python3.12/site-packages/vllm"
+    host = FakeHost(
+        {
+            f"{VLLM}/0.33.0/bin/vllm": "",
+            f"{VLLM}/0.33.0/{packages}-0.33.0.dist-info/METADATA": "",
+            f"{VLLM}/0.32.0/bin/vllm": "",
+            f"{VLLM}/0.32.0/{packages}-0.32.0.dist-info/METADATA": "",
+        },
+        links={f"{VLLM}/current": "0.32.0"},
+    )
+    assert engines.read_engines(host, "system", {}) == (Engine("vllm", (f"{VLLM}/0.32.0/bin/vllm",), "0.32.0"),)
+
+
+def test_the_current_version_goes_before_an_engine_without_versions() -> None:
+    new = "/opt/llmgw/engines/sim/1.0-abc/bin/llmgw-sim"
+    host = FakeHost(
+        {SIM: "", new: ""},
+        commands={f"{new} --version": "llmgw-sim 1.0", f"{SIM} --version": "llmgw-sim 0.9"},
+        links={"/opt/llmgw/engines/sim/current": "1.0-abc"},
+    )
+    assert engines.read_engines(host, "system", {}) == (Engine("sim", (new,), "1.0", runnable=True),)
+
+
+def test_a_prefix_of_the_operators_own_goes_before_the_usual_one() -> None:
+    own = "/data/llmgw/engines/sim/1.0/bin/llmgw-sim"
+    host = FakeHost(
+        {SIM: "", own: ""},
+        commands={f"{own} --version": "llmgw-sim 1.0", f"{SIM} --version": "llmgw-sim 0.9"},
+        links={"/data/llmgw/engines/sim/current": "1.0"},
+    )
+    assert [one.command for one in engines.read_engines(host, "system", {}, "/data/llmgw/")] == [(own,)]
+    assert [one.command for one in engines.read_engines(host, "system", {"sim": ["/data/llmgw/engines/sim"]})] == [
+        (own,)
+    ]
+
+
+def test_versions_of_which_none_is_current_are_no_engine() -> None:
+    assert engines.read_engines(FakeHost({f"{VLLM}/0.33.0/bin/vllm": ""}), "system", {}) == ()
+
+
+def test_a_current_version_that_is_gone_is_told_with_where_the_link_leads() -> None:
+    host = FakeHost({f"{VLLM}/0.33.0/bin/vllm": ""}, links={f"{VLLM}/current": "0.34.0"})
+    (engine,) = engines.read_engines(host, "system", {})
+    assert (engine.command, engine.runnable) == ((f"{VLLM}/0.34.0/bin/vllm",), False)
+    assert engine.reason == f"{VLLM}/current leads to 0.34.0, where no vllm is"
+
+
+def test_a_build_for_a_special_machine_is_told_with_its_mark() -> None:
+    host = FakeHost(
+        {f"{VLLM}/bin/vllm": "", f"{VLLM}/lib/python3.12/site-packages/vllm-0.32.0+cpu.dist-info/METADATA": ""}
+    )
+    assert [engine.version for engine in engines.read_engines(host, "system", {})] == ["0.32.0+cpu"]
+
+
 def test_a_package_with_a_similar_name_is_not_the_engine() -> None:
     host = FakeHost(
         {f"{VLLM}/bin/vllm": "", f"{VLLM}/lib/python3.12/site-packages/vllm_gguf-1.0.dist-info/METADATA": ""}

@@ -95,7 +95,7 @@ def test_a_probe_that_hangs_is_given_up_and_the_module_ends_in_time() -> None:
 
     begun = time.monotonic()
     facts = node.collect(Hanging(FILES), node.Options(timeout_s=0.3))
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 25
     assert facts.system is None
     assert probes(facts)["system"] is False
 

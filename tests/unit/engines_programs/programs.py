@@ -22,7 +22,7 @@ SIM = FILES / "llmgw_sim"
 LLAMA_SERVER = FILES / "llama_server.py"
 QUICK = ("--model", "m", "--ttft-ms", "1", "--itl-ms", "1", "--faults")
 """A simulator of the model `m` that nobody waits for, with /sim."""
-WAIT_S = 20.0
+WAIT_S = 45.0
 
 
 def free_port() -> int:
@@ -47,6 +47,8 @@ class Program:
         self, program: Path, *args: str, python: str = sys.executable, env: dict[str, str] | None = None
     ) -> None:
         self.port = free_port()
+        # llama.cpp says that it listens before its launcher heeds signals.
+        self._name = "llama-server" if program == LLAMA_SERVER else ""
         self.log: list[str] = []
         self._grown = threading.Condition()
         self.process = subprocess.Popen(
@@ -79,7 +81,7 @@ class Program:
 
     def ready(self) -> Program:
         """This program, once it listens."""
-        self.wait_for_log(": listening on")
+        self.wait_for_log(f"{self._name}: listening on")
         return self
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:

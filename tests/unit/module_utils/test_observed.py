@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import observed, unitfile
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory, ObservedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record
 from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import SYSTEM, Manager
@@ -35,14 +35,17 @@ def text(**header: Any) -> str:
 class Node(FakeHost):
     """A machine with units and what systemd says of them."""
 
-    def __init__(self, files: dict[str, str | bytes], shown: dict[str, dict[str, str]]) -> None:
+    def __init__(self, files: dict[str, str | bytes], shown: dict[str, dict[str, str]], log: str = "") -> None:
         super().__init__(files)
         self.shown = shown
+        self.log = log
 
     def run(self, argv: Any, timeout_s: float, stdin: str | None = None) -> Result:
         assert timeout_s > 0
         assert stdin is None
         self.ran.append(" ".join(argv))
+        if argv[0] == "journalctl":
+            return Result(0, self.log, "")
         names = {*argv[argv.index("--") + 1 :], *self.shown} - {"llmgw-*.*.*.service"}
         blocks = []
         for name in sorted(names):
@@ -54,6 +57,16 @@ class Node(FakeHost):
 def look(node: Node, probe: observed.Probe | None = None) -> dict[str, ObservedUnit]:
     units = observed.observe_units(node, Manager(node, SYSTEM), "/var/lib/llmgw", probe)
     return {unit.name: unit for unit in units}
+
+
+def serving(header: unitfile.Header, record: Record) -> bool:
+    del header, record
+    return True
+
+
+def loading(header: unitfile.Header, record: Record) -> bool:
+    del header, record
+    return False
 
 
 def test_a_running_unit_is_told_from_file_systemd_and_process_in_one_question() -> None:
@@ -152,6 +165,44 @@ def test_readiness_is_asked_only_of_an_active_unit_with_a_port() -> None:
     units = look(Node(files, {NAME: RUNNING, "llmgw-chat.1.0.service": dead}), probe)
     assert asked == [(18000, "chat")]
     assert [unit.ready for unit in units.values()] == [True, False]
+
+
+def test_a_ready_unit_is_told_without_its_log() -> None:
+    files: dict[str, str | bytes] = {
+        f"{UNITS}/{NAME}": text(engine="vllm", process_digest="sha256:p"),
+        "/proc/77/environ": b"LLMGW_PROCESS_DIGEST=sha256:p\0",
+        f"/var/lib/llmgw/units/{NAME}.json": (
+            '{"process_digest": "sha256:p", "ready_at": 1796006150.5, "memory": {"weights_mib": 15350}}'
+        ),
+    }
+    node = Node(files, {NAME: RUNNING}, "Loading safetensors checkpoint shards: 50% Completed\n")
+    unit = look(node, serving)[NAME]
+    assert (unit.state, unit.state_since, unit.deadline, unit.reason) == ("ready", 1796006150.5, None, None)
+    assert unit.memory_report == EngineMemory(weights_mib=15350)
+    assert not any("journalctl" in command for command in node.ran)
+
+
+def test_a_unit_that_loads_is_told_with_its_progress_and_deadline() -> None:
+    unit_text = text(engine="vllm", start_timeout_s=60, ready_timeout_s=600_000_000)
+    log = "Loading safetensors checkpoint shards: 50% Completed\n"
+    node = Node({f"{UNITS}/{NAME}": unit_text}, {NAME: RUNNING}, log)
+    unit = look(node, loading)[NAME]
+    assert (unit.state, unit.state_since, unit.reason) == ("loading", 1796006111.0, "loading weights, 50 %")
+    assert (unit.deadline, unit.progress) == (1796006111.0 + 600_000_000, 0.325)
+    assert sum("journalctl" in command for command in node.ran) == 1
+
+
+def test_a_follower_is_judged_by_its_unit_and_not_asked() -> None:
+    name = "llmgw-chat.0.1.service"
+    node = Node({f"{UNITS}/{name}": text().replace("Rank=0", "Rank=1")}, {name: RUNNING})
+    unit = look(node, loading)[name]
+    assert (unit.ready, unit.state) == (None, "ready")
+
+
+def test_a_report_of_another_version_of_the_unit_is_not_its_own() -> None:
+    record = '{"process_digest": "sha256:old", "memory": {"weights_mib": 15350}}'
+    files = {f"{UNITS}/{NAME}": text(process_digest="sha256:p"), f"/var/lib/llmgw/units/{NAME}.json": record}
+    assert look(Node(dict(files), {NAME: RUNNING}))[NAME].memory_report is None
 
 
 def test_a_number_that_nobody_can_mean_is_unknown_and_breaks_nothing() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
-from ansible_collections.llmgw.fleet.plugins.module_utils.port_owner import owns
+from ansible_collections.llmgw.fleet.plugins.module_utils.port_owner import Holder, holder, owns
 from tests.support.fake_host import FakeHost
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -85,6 +85,22 @@ def test_real_tables_tell_this_process_from_a_child_in_the_same_group() -> None:
         port = listener.getsockname()[1]
         assert owns(Host(), group, os.getpid(), "127.0.0.1", port) is True
         assert owns(Host(), "/no/such/group", None, "127.0.0.1", port) is False
+
+
+def test_the_holder_of_a_port_is_named_with_its_unit() -> None:
+    host = machine(line("0100007F", 18000, 80))
+    host.files["/proc/8/comm"] = "python3\n"
+    found = holder(host, "127.0.0.1", 18000)
+    assert found is not None
+    assert (found.pid, found.name, str(found)) == (8, "python3", "python3 (process 8)")
+    assert "llmgw-chat.0.0.service" in found.units
+    assert holder(host, "127.0.0.1", 18001) is None
+
+
+def test_a_holder_that_cannot_be_seen_is_still_a_holder() -> None:
+    found = holder(machine(line("00000000", 18000, 99)), "10.0.0.1", 18000)
+    assert found == Holder()
+    assert str(found) == "a process of another user"
 
 
 LISTEN = """

@@ -109,7 +109,7 @@ def test_what_systemd_says_while_the_start_is_queued_is_about_the_old_process() 
         (UP._replace(load_state="bad-setting"), "systemd cannot load the unit (bad-setting)"),
         (
             UP._replace(active_state="failed", result="oom-kill", exit=Exit(9, by_signal=True), restarts=1),
-            "it failed (oom-kill, signal 9, 1 restarts)",
+            "the kernel killed it: it needed more memory than it may have, signal 9, after 1 restart",
         ),
         (UP._replace(restarts=2, exit=Exit(1)), "it ended and was restarted 2 times, exit status 1"),
         (UP._replace(active_state="inactive", sub_state="dead", exit=Exit(0)), "it ended, exit status 0"),

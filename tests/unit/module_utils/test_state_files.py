@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles, default_directory
 from tests.support.fake_host import FakeHost
@@ -29,7 +30,8 @@ def test_a_generation_only_grows(state: StateFiles) -> None:
 
 
 def test_records_and_texts_come_back_as_written(state: StateFiles) -> None:
-    record = Record(3, "sha256:x", "/health", "/v1/models", None)
+    memory = EngineMemory(weights_mib=1, kv_cache_tokens=2, source="vllm 0.33.0")
+    record = Record(3, "sha256:x", "/health", "/v1/models", None, 1796006111.5, memory)
     state.write_record(NAME, record)
     state.write_last_good(NAME, "text\n")
     assert (state.record(NAME), state.last_good(NAME)) == (record, "text\n")
@@ -66,6 +68,8 @@ def test_a_record_of_the_wrong_types_is_unknown() -> None:
     said = '{"generation": "7", "process_digest": ["x"], "health_path": "/health", "new": 1}'
     record = StateFiles(FakeHost({f"/state/units/{NAME}.json": said}), "/state").record(NAME)
     assert record == Record(health_path="/health")
+    said = '{"ready_at": "soon", "memory": {"weights_mib": "9", "kv_cache_mib": true, "source": 7, "more": 1}}'
+    assert StateFiles(FakeHost({f"/state/units/{NAME}.json": said}), "/state").record(NAME) == Record()
 
 
 def test_each_scope_has_its_own_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:

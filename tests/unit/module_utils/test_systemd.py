@@ -113,9 +113,20 @@ def test_a_log_file_is_found_in_the_units_text() -> None:
 
 def test_a_log_without_control_characters_and_journal_remarks_is_shown() -> None:
     host = Answering(Result(0, "-- No entries --\none\x1b[31m\n\n\ttwo\x00\n", ""))
-    tail = systemd.Manager(host, systemd.SYSTEM).log_tail("a.service", None, since=12.9, mark=0, lines=5)
-    assert tail == "one[31m\n        two"
-    assert host.ran == ["journalctl --no-pager -o cat --lines=5 --since=@12 --unit=a.service"]
+    log = systemd.Manager(host, systemd.SYSTEM).log("a.service", None, since=12.9)
+    assert systemd.tail_of(log, 5) == "one[31m\n        two"
+    assert systemd.tail_of(log, 1) == "        two"
+    assert host.ran == ["journalctl --no-pager -o cat --lines=2000 --since=@12 --unit=a.service"]
+
+
+def test_a_log_of_no_known_beginning_is_asked_for_without_one() -> None:
+    host = Answering(Result(0, "one\n", ""))
+    systemd.Manager(host, systemd.USER).log("a.service", None, since=None)
+    assert host.ran == ["journalctl --user --no-pager -o cat --lines=2000 --unit=a.service"]
+
+
+def test_what_is_shown_of_a_log_is_bounded() -> None:
+    assert len(systemd.tail_of("x" * 100_000 + "\n" + "y" * 100_000, 40)) == 8192
 
 
 def test_lingering_is_left_alone_where_nobody_ends_sessions() -> None:

@@ -102,7 +102,7 @@ def test_a_driver_that_is_too_old_for_the_engine_is_told_with_what_to_do() -> No
         with_driver("14.1"),
         with_driver(None),
         with_driver("12.8", "0.33.0+cu128"),
-        with_driver("12.8", "0.20.0"),
+        with_driver("12.8", "0.19.0"),
         with_driver("12.8", None),
         with_driver("12.8", kind="sim"),
         node("n1"),

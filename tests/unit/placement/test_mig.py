@@ -45,6 +45,22 @@ def test_more_than_one_instance_is_refused_in_validation(field: str) -> None:
     assert refused.why == f"`{field.partition(':')[0]}` is above one on `{SLICE}`: MIG instances cannot be joined"
 
 
+def test_vllm_gets_no_instance_whose_number_it_takes_for_a_card_that_is_not_there() -> None:
+    fleet = fleet_of(Machine("n1", (SLICE,)))
+    found = placed(catalog(of("small", cards_for(1, SLICE), 2)), fleet)
+    assert [one.leader.devices for one in found.assignments] == [("MIG-n1-0-0",)]
+    (told,) = sentences(found, "n1")
+    assert told.startswith(f"has 0 free of 2 {SLICE}, needs 1; vLLM takes the number of MIG instance 0/mig1")
+    other = profile("p", "sim", (SLICE,), 1)
+    assert len(where(placed(catalog(of("small", other, 2)), fleet))) == 2
+
+
+def test_nodes_that_differ_in_the_numbers_of_their_instances_are_told_apart() -> None:
+    fleet = fleet_of(Machine("n1", (SLICE,)), Machine("n2", (SLICE, A100)))
+    found = placed(catalog(of("small", cards_for(1, SLICE), 4)), fleet)
+    assert sorted(str(one.leader.devices[0]) for one in found.assignments) == ["MIG-n1-0-0", "MIG-n2-0-0", "MIG-n2-0-1"]
+
+
 def test_an_instance_that_a_stranger_holds_takes_nothing_and_its_neighbour_serves() -> None:
     held = contract.Finding("foreign-memory", "block", "python (4711) holds 1200 MiB", subject="MIG-n1-0-0")
     fleet = Site(CUT).seen(lambda facts: replace(facts, findings=(held,)))
@@ -66,7 +82,7 @@ def test_an_instance_that_is_sick_moves_its_own_replica_alone() -> None:
 
 
 def test_a_card_that_is_sick_moves_what_runs_on_all_its_instances() -> None:
-    site = Site(Machine("n1", (SLICE,)), Machine("n2", (SLICE,)))
+    site = Site(Machine("n1", (SLICE, A100)), Machine("n2", (SLICE, A100)))
     wanted = catalog(of("small", cards_for(1, SLICE), 2), of("more", cards_for(1, SLICE), 1))
     site.apply(wanted)
     on_n1 = [replica for replica, nodes in where(placed(wanted, site.fleet)).items() if nodes == ("n1",)]

@@ -278,7 +278,7 @@ def _known_model(name: str, gpus: int) -> Node:
         tensor_bytes=65_524_246_528,
         architecture=architecture("Qwen3-32B"),
     )
-    engines = (contract.Engine("vllm", ("/opt/vllm",), "0.19.0", runnable=True),)
+    engines = (contract.Engine("vllm", ("/opt/vllm",), "0.24.0", runnable=True),)
     return node(name, gpus, weights=(weights,), engines=engines)
 
 
@@ -325,7 +325,7 @@ def test_another_class_for_a_size_that_seldom_divides_the_heads_says_so() -> Non
     found = told(
         one(engine="vllm", classes=(H200,), gpus=3, tensor_parallel=3),
         fleet(
-            node("n1", gpus=4, device_class=L40S, engines=(contract.Engine("vllm", ("/v",), "0.19.0", runnable=True),))
+            node("n1", gpus=4, device_class=L40S, engines=(contract.Engine("vllm", ("/v",), "0.24.0", runnable=True),))
         ),
     )
     assert "its attention heads are unknown, and 3 seldom divides them" in (found[0].caution or "")

@@ -26,7 +26,7 @@ def test_secrets_are_named_to_the_guard_and_loaded_by_systemd() -> None:
     case = alone(profile(secrets=SECRETS))
     plain = started(alone(profile()))
     words = ["--secret", "HF_TOKEN=hf", "--secret", "VLLM_API_KEY=key", "--"]
-    assert started(case) == ["/usr/bin/env", "python3", "/var/lib/llmgw/guard.py", *words, *plain]
+    assert started(case) == ["/usr/bin/env", "python3", "-I", "/var/lib/llmgw/guard.py", *words, *plain]
     assert "LoadCredential=hf:/var/lib/llmgw/secrets/hf\n" in case.unit.text
     assert "LoadCredential=key:/var/lib/llmgw/secrets/key\n" in case.unit.text
 
@@ -42,7 +42,7 @@ def test_a_group_is_told_its_digest_its_rank_and_every_member() -> None:
         digest = unitfile.parse(case.unit.text).group
         told = ["--group", str(digest), "--rank", str(rank), "--member", "0=10.0.0.1:18002", "--member"]
         assert words[: words.index("--")] == [
-            *["/usr/bin/env", "python3", "/var/lib/llmgw/guard.py", *told, "1=10.0.0.2:18012"],
+            *["/usr/bin/env", "python3", "-I", "/var/lib/llmgw/guard.py", *told, "1=10.0.0.2:18012"],
             *["--stop-timeout", "30"],
         ]
         assert words[words.index("--") + 1] == Vllm.traits.default_command
@@ -61,7 +61,7 @@ def test_followers_are_given_longer_to_end_than_the_leader_takes_to_drain() -> N
 
 def test_below_a_users_home_the_guard_the_secrets_and_the_log_are_found_by_its_manager() -> None:
     text = alone(profile(secrets=SECRETS), machine(settings=USER, journal=False)).unit.text
-    assert " python3 %h/.local/state/llmgw/guard.py --secret " in text
+    assert " python3 -I %h/.local/state/llmgw/guard.py --secret " in text
     assert "LoadCredential=hf:%h/.local/state/llmgw/secrets/hf\n" in text
     assert "StandardOutput=append:%h/.local/state/llmgw/logs/llmgw-chat.0.0.log\n" in text
 
@@ -69,5 +69,5 @@ def test_below_a_users_home_the_guard_the_secrets_and_the_log_are_found_by_its_m
 def test_a_state_folder_of_signs_is_one_word_everywhere() -> None:
     settings = NodeSettings(state_dir="/srv/50% full $HOME")
     case = alone(profile(secrets=SECRETS), machine(settings=settings))
-    assert started(case)[2] == "/srv/50% full $HOME/guard.py"
+    assert started(case)[3] == "/srv/50% full $HOME/guard.py"
     assert "LoadCredential=hf:/srv/50%% full $HOME/secrets/hf\n" in case.unit.text

@@ -321,7 +321,7 @@ def test_an_engine_that_does_not_run_anywhere_is_taken_as_newly_installed() -> N
     new, _assumed = added(fleet(node("n1", engines=broken)), "1xh200x8")
     assert new.facts is not None
     assert [(one.command, one.runnable) for one in new.facts.engines or ()] == [
-        (("/opt/llmgw/engines/sim/bin/llmgw-sim",), None)
+        (("/opt/llmgw/engines/sim/current/bin/llmgw-sim",), None)
     ]
 
 

@@ -18,7 +18,7 @@ from llmgw.whatif.spec import kind_spec, nodes_spec
 from tests.support.fabric_fleets import ib
 from tests.support.fleets import catalog, facts, profile, service
 
-ENGINES = (contract.Engine("vllm", ("/opt/llmgw/engines/vllm/bin/vllm",), "0.11.0", runnable=True),)
+ENGINES = (contract.Engine("vllm", ("/opt/llmgw/engines/vllm/bin/vllm",), "0.33.0", runnable=True),)
 WANTED = catalog(
     service("huge", 1, (profile("two", "vllm", ("h200-141g",), 8, nodes=2, tensor_parallel=8, pipeline_parallel=2),))
 )

@@ -6,9 +6,10 @@ Private to llmgw. One `systemctl show` answers for all units, those included who
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import systemd, unitfile
+from ansible_collections.llmgw.fleet.plugins.module_utils import systemd, unit_states, unitfile
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
 
@@ -84,7 +85,8 @@ def _unit(
     record = state.record(name)
     actual = None if content is None else unitfile.text_digest(content.decode("utf-8", "surrogateescape"))
     memory = _number(said.get("MemoryCurrent"))
-    return ObservedUnit(
+    ready = _ready(active, header, record, probe)
+    unit = ObservedUnit(
         name=name,
         replica=header.replica,
         rank=header.rank,
@@ -105,7 +107,7 @@ def _unit(
         main_pid=_pid(said),
         memory_bytes=memory if memory is None or memory < _NO_LIMIT else None,
         memory_min_bytes=header.memory_min_bytes,
-        ready=_ready(active, header, record, probe),
+        ready=ready,
         process_digest=header.process_digest,
         running_digest=running_digest(host, said),
         text_digest=header.text_digest,
@@ -114,6 +116,41 @@ def _unit(
         needs_reload={"yes": True, "no": False}.get(said.get("NeedDaemonReload", "")),
         generation=record.generation,
         text=text if text is not None and len(text) <= _TEXT_LIMIT else None,
+        memory_report=record.memory if record.process_digest == header.process_digest else None,
+    )
+    if probe is None:
+        return unit
+    look = _look(host, said, unit, header, record)
+    # What an engine said before it ended is older than that end.
+    since = unit.since if active == "active" else None
+    # Its log is read only where it is not ready: that costs a process.
+    found = unit_states.unit_state(look, lambda: manager.log(name, text, since))
+    return replace(
+        unit,
+        state=found.state,
+        state_since=found.since,
+        deadline=found.deadline,
+        reason=found.reason,
+        progress=found.progress,
+    )
+
+
+def _look(
+    host: Host, said: systemd.Properties, unit: ObservedUnit, header: unitfile.Header, record: Record
+) -> unit_states.Look:
+    return unit_states.Look(
+        engine=header.engine,
+        active_state=unit.active_state,
+        sub_state=unit.sub_state,
+        result=unit.result,
+        since=unit.since,
+        now=host.clock(),
+        asked=_answers(header),
+        serves=unit.ready,
+        ready_at=record.ready_at if record.process_digest == unit.running_digest else None,
+        start_timeout_s=header.start_timeout_s,
+        ready_timeout_s=header.ready_timeout_s,
+        stop_timeout_s=systemd.parse_span(said.get("TimeoutStopUSec", "")),
     )
 
 
@@ -131,7 +168,12 @@ def _without_file(name: str, active: str | None, state: StateFiles) -> unitfile.
 def _ready(active: str | None, header: unitfile.Header, record: Record, probe: Probe | None) -> bool | None:
     if active != "active":
         return None if active is None else False
-    return probe(header, record) if probe is not None and header.port is not None else None
+    return probe(header, record) if probe is not None and _answers(header) else None
+
+
+def _answers(header: unitfile.Header) -> bool:
+    """Whether the unit's engine can be asked: members besides the leader have no readiness of their own (R7)."""
+    return header.port is not None and not header.rank
 
 
 def _drop_ins(host: Host, manager: systemd.Manager, name: str, said: systemd.Properties) -> tuple[str, ...]:

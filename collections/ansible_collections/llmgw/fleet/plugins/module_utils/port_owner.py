@@ -8,13 +8,43 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING, Iterator, NamedTuple
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 _TABLE_LIMIT = 4 * 1024 * 1024  # listening sockets come first in the table
 _LISTEN = "0A"
+
+
+class Holder(NamedTuple):
+    """The process that listens on a port: all None when it cannot be seen. `units`: the systemd units it is part of."""
+
+    pid: int | None = None
+    name: str | None = None
+    units: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.pid is None:
+            return "a process of another user"
+        return f"{self.name or 'a process'} (process {self.pid})"
+
+
+def holder(host: Host, address: str | None, port: int) -> Holder | None:
+    """Who listens where a server on this address (None: 127.0.0.1) and port would have to; None when nobody does."""
+    inodes = _listeners(host, address, port)
+    if not inodes:
+        return None
+    for name in host.list("/proc") or ():
+        if not name.isdigit():
+            continue
+        handles = host.list(f"/proc/{name}/fd") or ()
+        if any(host.readlink(f"/proc/{name}/fd/{handle}") in inodes for handle in handles):
+            said = (host.read(f"/proc/{name}/comm") or b"").decode("utf-8", "replace")
+            lines = (host.read(f"/proc/{name}/cgroup") or b"").decode("utf-8", "replace").split("\n")
+            units = tuple(part for line in lines for part in line.split("/") if part.endswith(".service"))
+            return Holder(int(name), "".join(filter(str.isprintable, said)).strip() or None, units)
+    return Holder()
 
 
 def owns(host: Host, control_group: str, main_pid: int | None, address: str | None, port: int) -> bool | None:

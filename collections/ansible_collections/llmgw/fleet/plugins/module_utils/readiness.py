@@ -33,6 +33,20 @@ MAX_RESTARTS = 2
 _OK = 200
 _NEEDS_KEY = (401, 403)
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - the other way round: what to ask instead
+# How systemd says that a unit ended (systemd.exec(5), $SERVICE_RESULT).
+RESULT_WORDS = {
+    "core-dump": "it crashed",
+    "exec-condition": "a condition of its unit does not hold",
+    "exit-code": "it ended with an error",
+    "oom-kill": "the kernel killed it: it needed more memory than it may have",
+    "protocol": "it did not start as its unit says",
+    "resources": "systemd lacked what it needs to start it",
+    "signal": "a signal ended it",
+    "start-limit-hit": "it ended too often in a short time, and is not started again",
+    "success": "it ended by itself",
+    "timeout": "it took too long to start or to stop",
+    "watchdog": "it did not report in time",
+}
 _UNLOADABLE = ("bad-setting", "error", "masked", "not-found")
 # Exit statuses by which systemd tells what failed before the program ran (systemd.exec(5), "process exit codes").
 _SETUP_FAILURES = range(200, 244)
@@ -156,12 +170,25 @@ def _failure(seen: Seen) -> str | None:
     reasons = (
         (seen.load_state in _UNLOADABLE, f"systemd cannot load the unit ({seen.load_state})"),
         (seen.queued, None),  # what else is said is about the process before
-        (seen.active_state == "failed", f"it failed ({seen.result}{how}, {seen.restarts} restarts)"),
-        (seen.restarts >= MAX_RESTARTS, f"it ended and was restarted {seen.restarts} times{how}"),
+        (seen.active_state == "failed", f"{_result(seen)}{how}{_after_restarts(seen)}"),
+        (seen.restarts >= MAX_RESTARTS, f"{_again(seen)} and was restarted {seen.restarts} times{how}"),
         (seen.active_state == "inactive", f"it ended{how}"),
         (setup_failed, f"{_SETUP_WORDS.get(status, 'systemd could not set it up')} ({seen.exit})"),
     )
     return next((sentence for holds, sentence in reasons if holds), None)
+
+
+def _result(seen: Seen) -> str:
+    return RESULT_WORDS.get(seen.result, f"it failed ({seen.result})")
+
+
+def _after_restarts(seen: Seen) -> str:
+    return f", after {seen.restarts} restart{'s' if seen.restarts > 1 else ''}" if seen.restarts else ""
+
+
+def _again(seen: Seen) -> str:
+    """How a unit ended that is started again; systemd keeps the result of the last end until the next."""
+    return _result(seen) if seen.result == "oom-kill" else "it ended"
 
 
 def _progress(readiness: Readiness, wanted: str, seen: Seen, answer: Answer | None, times: Times) -> Verdict:

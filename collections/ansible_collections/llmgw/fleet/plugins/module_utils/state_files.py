@@ -6,28 +6,36 @@ Private to llmgw. All of it may be lost without harm: what runs is told by the u
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import atomic
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 _READABLE = 0o644
 _MOST_DIGITS = 18
+_MEMORY_NUMBERS = ("weights_mib", "kv_cache_mib", "kv_cache_tokens", "graphs_mib")
+_TEXTS = ("process_digest", "health_path", "models_path", "expect_model")
 
 
 class Record(NamedTuple):
-    """What was known of a unit when it last became ready: who brought it, as what, and how to ask it again."""
+    """What was known of a unit when it last became ready: who brought it, as what, how to ask it again, when that was
+    (Unix seconds), and what its engine's log said of memory, which later facts cannot read from a log that is gone.
+    """
 
     generation: int | None = None
     process_digest: str | None = None
     health_path: str | None = None
     models_path: str | None = None
     expect_model: str | None = None
+    ready_at: float | None = None
+    memory: EngineMemory | None = None
 
 
 class StateFiles:
@@ -61,15 +69,18 @@ class StateFiles:
             return Record()
         if not isinstance(said, dict):
             return Record()
-        values = {field: said[field] for field in Record._fields if isinstance(said.get(field), (int, str))}
-        if not isinstance(values.get("generation", 0), int):
-            del values["generation"]
-        return Record(**values)
+        return Record(
+            generation=_whole(said.get("generation")),
+            ready_at=_moment(said.get("ready_at")),
+            memory=_memory(said.get("memory")),
+            **{field: said[field] for field in _TEXTS if isinstance(said.get(field), str)},
+        )
 
     def write_record(self, name: str, record: Record) -> None:
         """Replaces a unit's record, if it differs."""
         if self.record(name) != record:
-            text = json.dumps(record._asdict(), sort_keys=True) + "\n"
+            memory = None if record.memory is None else dataclasses.asdict(record.memory)
+            text = json.dumps({**record._asdict(), "memory": memory}, sort_keys=True) + "\n"
             atomic.write(self._record_path(name), text.encode("utf-8"), _READABLE)
 
     def last_good(self, file_name: str) -> str | None:
@@ -101,6 +112,24 @@ def default_directory(scope: str, host: Host) -> str:
     if scope == "system":
         return "/var/lib/llmgw"
     return f"{os.environ.get('XDG_STATE_HOME') or host.home() + '/.local/state'}/llmgw"
+
+
+def _whole(said: Any) -> int | None:
+    return said if isinstance(said, int) and not isinstance(said, bool) and abs(said) < 10**_MOST_DIGITS else None
+
+
+def _moment(said: Any) -> float | None:
+    return float(said) if isinstance(said, (int, float)) and 0 < said < 10**_MOST_DIGITS else None
+
+
+def _memory(said: Any) -> EngineMemory | None:
+    """A memory report as it was written; what does not fit is unknown."""
+    if not isinstance(said, dict):
+        return None
+    numbers = {name: _whole(said.get(name)) for name in _MEMORY_NUMBERS}
+    source = said.get("source")
+    report = EngineMemory(source=source if isinstance(source, str) else None, **numbers)
+    return None if report == EngineMemory() else report
 
 
 def _number(text: str | None) -> int | None:

@@ -39,7 +39,10 @@ _PROPERTIES = (
 )
 _QUERY_TIMEOUT_S = 30.0
 _CHANGE_TIMEOUT_S = 90.0  # a reload reads every unit of the machine, and may wait for its disk
-_LOG_BYTES = 8192
+_LOG_BYTES = 256 * 1024
+_LOG_LINES = 2000
+_TAIL_BYTES = 8192
+_NOTHING = "-- No entries --"  # of the journal, not of the unit
 _APPEND = re.compile(r"^StandardOutput=append:(?P<path>/\S+)$", re.MULTILINE)
 _SPAN = re.compile(r"(?P<count>\d+(?:\.\d+)?)(?P<unit>[a-z]+)")
 _SECONDS = {
@@ -114,18 +117,21 @@ class Manager:
         path = log_path(text)
         return (self._host.size(path) or 0) if path else 0
 
-    def log_tail(self, name: str, text: str | None, since: float, mark: int, lines: int) -> str:
-        """The last lines that a unit printed after `since` (Unix seconds) or after `mark`, at most 8 KiB."""
+    def log(self, name: str, text: str | None, since: float | None, mark: int = 0) -> str:
+        """The end of what a unit printed after `since` (Unix seconds; None: ever) or after `mark`, as it printed it.
+
+        At most 256 KiB: enough for the start of an engine, whose first lines say the most.
+        """
         path = log_path(text)
         if path:
             new = (self._host.size(path) or 0) - mark
             argv = ["tail", f"--bytes={max(0, min(new, _LOG_BYTES))}", "--", path]
         else:
             journal = ["journalctl"] if self.scope == SYSTEM else ["journalctl", "--user"]
-            argv = [*journal, "--no-pager", "-o", "cat", f"--lines={lines}", f"--since=@{int(since)}", f"--unit={name}"]
-        result = self._host.run(argv, _QUERY_TIMEOUT_S)
-        kept = [line for line in result.stdout[-_LOG_BYTES:].split("\n") if line.strip() and line != "-- No entries --"]
-        return "\n".join("".join(filter(str.isprintable, line.expandtabs())) for line in kept[-lines:])
+            after = [] if since is None else [f"--since=@{int(since)}"]
+            argv = [*journal, "--no-pager", "-o", "cat", f"--lines={_LOG_LINES}", *after, f"--unit={name}"]
+        said = self._host.run(argv, _QUERY_TIMEOUT_S).stdout[-_LOG_BYTES:]
+        return said.replace(f"{_NOTHING}\n", "")
 
     def keep_after_logout(self) -> str | None:
         """Lets a user's units outlive the login session; None, or a sentence about why that failed.
@@ -156,6 +162,12 @@ class Manager:
         if result.timed_out:
             raise SystemdError(_complaint(f"systemctl {verb}", result))
         return " ".join(_answer(result).split()).rstrip(".") if result.rc != 0 else None
+
+
+def tail_of(log: str, lines: int) -> str:
+    """The last lines of a log, printable, at most 8 KiB."""
+    kept = [line for line in log[-_TAIL_BYTES:].split("\n") if line.strip()]
+    return "\n".join("".join(filter(str.isprintable, line.expandtabs())) for line in kept[-lines:])
 
 
 def parse_show(output: str) -> dict[str, Properties]:

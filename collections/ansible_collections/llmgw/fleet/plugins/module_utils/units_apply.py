@@ -13,12 +13,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Sequence
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import atomic, systemd, unitchange, units_wait
+from ansible_collections.llmgw.fleet.plugins.module_utils import (
+    atomic,
+    guard_file,
+    port_conflicts,
+    start_failure,
+    systemd,
+    unitchange,
+    unitfile,
+    units_wait,
+)
+from ansible_collections.llmgw.fleet.plugins.module_utils.engine_logs.memory import memory
 from ansible_collections.llmgw.fleet.plugins.module_utils.put_back import Previous, previous_of
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import FAILED, READY
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
 
 if TYPE_CHECKING:
+    from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
     from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import HostChange, Step, WantedUnit
 
@@ -59,10 +70,14 @@ class Apply:
         """
         self._state.raise_generation(self._generation)
         self._remove([step for step in change.steps if step.wanted is None])
-        placed = [step for step in change.steps if step.wanted is not None]
+        blocked = port_conflicts.conflicts(self._host, change)
+        for name, why in blocked.items():
+            self._results[name] = UnitResult(name, unitchange.KEPT, FAILED, why)
+        placed = [step for step in change.steps if step.wanted is not None and step.name not in blocked]
+        guard_file.place(self._host, self._state.directory, [step.wanted.text for step in placed if step.wanted])
         changing = [step for step in placed if step.action != unitchange.KEPT]
         self._write(changing)
-        if change.changed:
+        if changing or any(step.action == unitchange.REMOVED for step in change.steps):
             self._manager.daemon_reload()
         self._forget_failures([step for step in change.steps if step.action == unitchange.REMOVED])
         self._bring_up(placed)
@@ -136,19 +151,23 @@ class Apply:
             self.warning = self._manager.keep_after_logout()
         marks = {name: self._manager.log_mark(units[name].text) for name in starting}
         now = time.time()
-        complaint = self._start(starting) if starting else None
+        refused = self._start(starting) if starting else None
         steps = {step.name: step for step in placed}
         awaited = [_awaited(steps[name], unit) for name, unit in units.items()]
 
         def end(name: str, outcome: units_wait.Outcome) -> None:
-            step, unit, log = steps[name], units[name], None
+            step, unit = steps[name], units[name]
+            since = now if name in marks else None  # of a process that went on, whatever it said last
+            silent = outcome.state == READY and name not in marks  # what it said when it started is known or gone
+            log = "" if silent else self._manager.log(name, unit.text, since, marks.get(name, 0))
+            detail, tail = outcome.detail, None
             if outcome.state == READY:
-                self._remember(step, unit)
+                self._remember(step, unit, log)
             else:
-                since = now if name in marks else 0.0  # of a process that went on, whatever it said last
-                log = self._manager.log_tail(name, unit.text, since, marks.get(name, 0), _TAIL_LINES)
-            detail = f"{outcome.detail}; {complaint}" if complaint and outcome.state == FAILED else outcome.detail
-            self._results[name] = UnitResult(name, step.action, outcome.state, detail, outcome.seconds, log)
+                happened = f"{detail}; {refused}" if refused else detail
+                detail = start_failure.why(unitfile.parse(unit.text).engine, happened, log)
+                tail = systemd.tail_of(log, _TAIL_LINES)
+            self._results[name] = UnitResult(name, step.action, outcome.state, detail, outcome.seconds, tail)
 
         units_wait.until_ready(self._host, self._manager, awaited, end)
         self._put_back([step for step in placed if self._results[step.name].state == FAILED])
@@ -158,7 +177,7 @@ class Apply:
         self._manager.reset_failed(names)
         return self._manager.restart(names)
 
-    def _remember(self, step: Step, unit: WantedUnit) -> None:
+    def _remember(self, step: Step, unit: WantedUnit, log: str) -> None:
         """Notes a ready unit's text and how it was found ready; what a kept unit's record says of its origin stays."""
         for path, text in unit.environment_files.items():
             self._state.write_last_good(Path(path).name, text)
@@ -167,7 +186,17 @@ class Apply:
         kept = step.action == unitchange.KEPT and known.process_digest == unit.process_digest
         generation = known.generation if kept and known.generation is not None else self._generation
         asked = unit.readiness
-        record = Record(generation, unit.process_digest, asked.health_path, asked.models_path, asked.expect_model)
+        same = known.process_digest == unit.process_digest
+        goes_on = step.action not in _STARTING and same and _was_ready(step, known)
+        record = Record(
+            generation,
+            unit.process_digest,
+            asked.health_path,
+            asked.models_path,
+            asked.expect_model,
+            ready_at=known.ready_at if goes_on else round(self._host.clock(), 1),
+            memory=_reported(unit, log) or (known.memory if same else None),
+        )
         self._state.write_record(step.name, record)
 
     def _put_back(self, failed: Sequence[Step]) -> None:
@@ -204,6 +233,18 @@ def _awaited(step: Step, unit: WantedUnit) -> units_wait.Awaited:
         allowance_s=unit.stop_timeout_s if starts and ran else 0.0,
         restarts=0 if starts or step.observed is None else step.observed.restarts or 0,
     )
+
+
+def _was_ready(step: Step, known: Record) -> bool:
+    """Whether the process that runs was seen ready before: systemd may have started another since."""
+    since = step.observed.since if step.observed else None
+    return known.ready_at is not None and since is not None and known.ready_at >= since
+
+
+def _reported(unit: WantedUnit, log: str) -> EngineMemory | None:
+    """What the engine said of its memory; of a replica over several nodes the leader alone counts."""
+    header = unitfile.parse(unit.text)
+    return None if header.rank else memory(header.engine, log, header.engine_version)
 
 
 def _again(name: str, previous: Previous) -> units_wait.Awaited:

@@ -167,14 +167,18 @@ units:
       description: The unit's file name.
       type: str
     action:
-      description: What was done, or in check mode would be done.
+      description:
+        - What was done, or in check mode would be done.
+        - C(kept) with the state C(failed) is a unit that was left alone, because another process has its port.
       type: str
       sample: restarted
     state:
       description: C(ready), C(failed) or C(absent). In check mode none.
       type: str
     detail:
-      description: A sentence about the state.
+      description:
+        - A sentence about the state.
+        - For a failed unit the error that its log names and what to do first, where it names one that is known.
       type: str
     seconds:
       description: How long the unit took to get there.
@@ -200,7 +204,14 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import companions, host_change, host_lock, observed, unitfile
+from ansible_collections.llmgw.fleet.plugins.module_utils import (
+    companions,
+    host_change,
+    host_lock,
+    observed,
+    unitchange,
+    unitfile,
+)
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import FAILED, Readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import StateFiles, default_directory
@@ -307,6 +318,7 @@ def run(module: AnsibleModule) -> None:
     if apply.warning:
         module.warn(apply.warning)
     answer["units"] = [dict(vars(result)) for result in results]
+    answer["changed"] = any(result.action != unitchange.KEPT for result in results)
     failed = [result for result in results if result.state == FAILED]
     if failed:
         module.fail_json(msg=" ".join(sentence(result) for result in failed), **answer)

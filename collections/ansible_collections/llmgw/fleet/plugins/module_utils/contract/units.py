@@ -56,6 +56,11 @@ class ObservedUnit:
     generation: Optional[int] = None
     text: Optional[str] = None
     memory_report: Optional[EngineMemory] = None
+    state: Optional[str] = None  # starting, loading, ready, draining, failed (R6); None: it does not run, or unknown
+    state_since: Optional[float] = None
+    deadline: Optional[float] = None  # Unix seconds, when the state must have ended
+    reason: Optional[str] = None  # a sentence about the state, without its full stop
+    progress: Optional[float] = None  # 0 to 1: how much of its start is behind it
 
 
 @dataclass(frozen=True)

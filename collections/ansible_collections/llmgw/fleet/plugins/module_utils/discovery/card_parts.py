@@ -22,16 +22,19 @@ if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.probes import Probes
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
+_LIBRARY = "nvml"
+"""Folder in the state directory in which the role `node` installs nvidia-ml-py."""
 _CARDS_S = 45.0
 _TOPOLOGY_S = 20.0
 _LOG_S = 10.0
 _IMEX_S = 10.0
 
 
-def read_cards(host: Host, probes: Probes, booted_at: float | None) -> gpu_build.Cards:
+def read_cards(host: Host, probes: Probes, booted_at: float | None, state_dir: str) -> gpu_build.Cards:
     """The cards with their place in the machine and what the kernel log says of them; each part may fail alone."""
     asking_s = probes.asking(_CARDS_S)
-    found = probes.ask("gpus", _CARDS_S, lambda: cards.read_cards(host, asking_s)) or gpu_build.Cards(None)
+    library_dir = f"{state_dir.rstrip('/')}/{_LIBRARY}"
+    found = probes.ask("gpus", _CARDS_S, lambda: cards.read_cards(host, asking_s, library_dir)) or gpu_build.Cards(None)
     probes.found("gpus", found.findings)
     if not found.gpus:
         return found

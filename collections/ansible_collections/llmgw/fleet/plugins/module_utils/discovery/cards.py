@@ -34,7 +34,10 @@ _SHARE = 0.4
 _QUOTE = 200
 _LONGEST = 400
 _NO_TOOL = "nvidia-smi-missing"
-_INSTALL = "Install nvidia-ml-py for the Python that runs discovery: {python} -m pip install nvidia-ml-py."
+_INSTALL = (
+    "Set llmgw_nvml to true and run the playbook llmgw.fleet.prepare, or install nvidia-ml-py for the Python that runs "
+    "discovery: {python} -m pip install nvidia-ml-py."
+)
 _MISMATCH = "Reboot the node, or reload the nvidia modules when nothing uses them."
 # NVML's own errors, and what to do about them.
 _REMEDIES = {
@@ -55,13 +58,16 @@ class _Refusal:
     missing: bool = False
 
 
-def read_cards(host: Host, budget_s: float) -> gpu_build.Cards:
-    """The cards of this node within `budget_s` seconds; `gpus` None: they are unknown, (): there are none."""
+def read_cards(host: Host, budget_s: float, library_dir: str | None = None) -> gpu_build.Cards:
+    """The cards of this node within `budget_s` seconds; `gpus` None: they are unknown, (): there are none.
+
+    nvidia-ml-py is taken from `library_dir`, where the role `node` puts it, before anywhere else.
+    """
     deadline = time.monotonic() + budget_s
     bound = bound_cards.read(host)
     if not presence.may_have_cards(host):
         return gpu_build.Cards(())
-    answer = _by_nvml(host, min(_NVML_S, budget_s * _SHARE), bound)
+    answer = _by_nvml(host, min(_NVML_S, budget_s * _SHARE), bound, library_dir)
     if isinstance(answer, gpu_build.Cards):
         return answer
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import nvidia_smi  # noqa: PLC0415 - costs time
@@ -69,10 +75,12 @@ def read_cards(host: Host, budget_s: float) -> gpu_build.Cards:
     return _fallen_back(nvidia_smi.read_cards(host, max(0.0, deadline - time.monotonic())), answer)
 
 
-def _by_nvml(host: Host, timeout_s: float, bound: tuple[bound_cards.Bound, ...]) -> gpu_build.Cards | _Refusal:
+def _by_nvml(
+    host: Host, timeout_s: float, bound: tuple[bound_cards.Bound, ...], library_dir: str | None
+) -> gpu_build.Cards | _Refusal:
     if timeout_s <= 0:
         return _Refusal("no time was left for it", _LOOK)
-    result = host.python(PROGRAM, inspect.getsource(nvml_dump), timeout_s)
+    result = host.python(PROGRAM, program(library_dir), timeout_s)
     try:
         report = nvml.read(result.stdout)
     except Unreadable:
@@ -87,6 +95,15 @@ def _by_nvml(host: Host, timeout_s: float, bound: tuple[bound_cards.Bound, ...])
     answered = bound_cards.complete(bound_cards.Answered(report.gpus, report.lost), bound)
     driver = contract.GpuDriver(PROGRAM, None, report.driver_version, report.cuda_version)
     return gpu_conclude.conclude(host, answered, driver)
+
+
+def program(library_dir: str | None) -> str:
+    """The text of `nvml_dump` as a program that looks for the library in `library_dir` first."""
+    dump = inspect.getsource(nvml_dump)
+    if library_dir is None:
+        return dump
+    # What is to be done before a text that begins with an import from the future cannot stand in it.
+    return f"import sys\nsys.path.insert(0, {library_dir!r})\nexec({dump!r})\n"
 
 
 def _died(result: Result, timeout_s: float) -> _Refusal:

@@ -2,7 +2,8 @@
 """Which engines a node can run (D13): where each is, its version, and whether it starts at all.
 
 Private to llmgw. Engines that answer `--version` fast are asked; those that import a framework first are looked up in
-the metadata of their virtual environment.
+the metadata of their virtual environment. An engine that llmgw installed is named by the folder of its version, not by
+the link `current`: a unit keeps the version that it was given when another one becomes current.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "/opt/llmgw/engines"
 _USER_PREFIX = ".local/share/llmgw/engines"
+_CURRENT = "current"
 _VERSION_S = 10.0
 _QUOTE = 200
 _VERSION = re.compile(r"^(?:[\w.-]+[ \t]+)?version:?[ \t]+v?(?P<version>\S+)", re.IGNORECASE | re.MULTILINE)
@@ -40,15 +42,18 @@ _KINDS = (
 )
 
 
-def read_engines(host: Host, scope: str, commands: Mapping[str, Sequence[str]]) -> tuple[Engine, ...]:
-    """The engines of this node. `commands` names a command line or a virtual environment by kind, and goes first.
+def read_engines(
+    host: Host, scope: str, commands: Mapping[str, Sequence[str]], prefix: str | None = None
+) -> tuple[Engine, ...]:
+    """The engines of this node. `commands` names a command line, a virtual environment or a folder of versions by kind,
+    and goes first; then come engines below `prefix`, where that is another than usual.
 
     An engine that was named and is not there is reported as not runnable; one that was not named is just absent.
     """
     found = []
     for kind in _KINDS:
         words = tuple(commands.get(kind.name, ()))
-        engine = _named(host, kind, words) if words else _usual(host, kind, scope)
+        engine = _named(host, kind, words) if words else _usual(host, kind, scope, prefix)
         if engine is not None:
             found.append(engine)
     return tuple(found)
@@ -71,8 +76,7 @@ def package_version(names: tuple[str, ...], package: str) -> str | None:
 
 def _named(host: Host, kind: _Kind, words: tuple[str, ...]) -> Engine:
     if host.is_directory(words[0]):
-        command = _in_environment(host, kind, words[0])
-        return _examined(host, kind, command) if command else _absent(kind, words, f"no {kind.command} in {words[0]}")
+        return _current(host, kind, words[0]) or _absent(kind, words, f"no {kind.command} in {words[0]}")
     return _examined(host, kind, words) if host.exists(words[0]) else _absent(kind, words, f"{words[0]} does not exist")
 
 
@@ -80,14 +84,29 @@ def _absent(kind: _Kind, words: tuple[str, ...], reason: str) -> Engine:
     return Engine(kind.name, words, runnable=False, reason=reason)
 
 
-def _usual(host: Host, kind: _Kind, scope: str) -> Engine | None:
-    prefixes = [_PREFIX] if scope == "system" else [f"{host.home()}/{_USER_PREFIX}", _PREFIX]
-    for prefix in prefixes:
-        command = _in_environment(host, kind, f"{prefix}/{kind.name}")
-        if command is not None:
-            return _examined(host, kind, command)
+def _usual(host: Host, kind: _Kind, scope: str, prefix: str | None) -> Engine | None:
+    folders = [f"{prefix.rstrip('/')}/engines"] if prefix else []
+    folders += [_PREFIX] if scope == "system" else [f"{host.home()}/{_USER_PREFIX}", _PREFIX]
+    for folder in folders:
+        engine = _current(host, kind, f"{folder}/{kind.name}")
+        if engine is not None:
+            return engine
     path = host.which(kind.command)
     return _examined(host, kind, (path,)) if path else None
+
+
+def _current(host: Host, kind: _Kind, directory: str) -> Engine | None:
+    """The engine of a folder `engines/KIND`: the version that is current, or one that lies in it without versions."""
+    link = f"{directory}/{_CURRENT}"
+    target = host.readlink(link)
+    if target is not None:
+        folder = host.realpath(link)
+        command = _in_environment(host, kind, folder)
+        if command is not None:
+            return _examined(host, kind, command)
+        return _absent(kind, (f"{folder}/bin/{kind.command}",), f"{link} leads to {target}, where no {kind.command} is")
+    command = _in_environment(host, kind, directory)
+    return _examined(host, kind, command) if command else None
 
 
 def _in_environment(host: Host, kind: _Kind, directory: str) -> tuple[str, ...] | None:

@@ -101,7 +101,7 @@ def collect(host: Host, options: Options) -> NodeFacts:
     cpu = probes.ask("cpu", _SYSTEM_S, lambda: system_facts.read_cpu(host))
     units = probes.ask("units", _UNITS_S, lambda: _units(host, scope, state_dir))
     marked = probes.ask("state", _SYSTEM_S, lambda: _state(host, state_dir)) or _Marked()
-    found = _cards(host, probes, system.booted_at if system else None)
+    found = _cards(host, probes, system.booted_at if system else None, state_dir)
     ports = _ports(host, probes)
     filesystems, weights = _disks(host, probes, tuple(options.model_dirs or ()), state_dir)
     installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands))
@@ -143,12 +143,12 @@ def _usual_state_dir(host: Host, scope: str) -> str:
     return "/var/lib/llmgw" if scope == systemd.SYSTEM else f"{host.home()}/.local/state/llmgw"
 
 
-def _cards(host: Host, probes: Probes, booted_at: float | None) -> _Cards:
+def _cards(host: Host, probes: Probes, booted_at: float | None, state_dir: str) -> _Cards:
     if not presence.may_have_cards(host):
         return _Cards(probes.ask("gpus", _SYSTEM_S, tuple))
     from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import card_parts, gpu_build  # noqa: PLC0415
 
-    found = card_parts.read_cards(host, probes, booted_at)
+    found = card_parts.read_cards(host, probes, booted_at, state_dir)
     foreign = None if found.gpus is None else gpu_build.foreign_engines(found.gpus)
     return _Cards(found.gpus, found.driver, foreign, card_parts.read_imex(host, probes, found.gpus))
 

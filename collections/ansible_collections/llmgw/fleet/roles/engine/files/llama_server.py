@@ -1,24 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """llama-server on xllamacpp: llama.cpp's own HTTP server in this process, started with llama-server's option names.
 
-The package xllamacpp is llama.cpp as a wheel, without a command line; this is one. It differs from llama-server in two
-ways. SIGTERM lets what is in flight go on for --stop-timeout seconds and then ends the process, where llama.cpp waits
-for its clients without limit. And /metrics is always served, since the number of requests in flight is read from it.
+The package xllamacpp is llama.cpp as a wheel, without a command line; this is one. It differs from llama-server in
+three ways. SIGTERM lets what is in flight go on for --stop-timeout seconds and then ends the process, where llama.cpp
+waits for its clients without limit. /metrics is always served, since the number of requests in flight is read from it.
+And keys come from a file or from LLAMA_API_KEY alone: what stands on a command line is no secret.
+
+What keeps it from serving is told in one last line, and by the exit status, which systemd names: 64 USAGE, 65 DATAERR
+(the file is no model, or damaged), 66 NOINPUT (there is no file), 69 UNAVAILABLE (the port cannot be had), 70 SOFTWARE
+(llama.cpp could not load the file).
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib.metadata
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import BinaryIO, Callable, NoReturn
 
 try:
     import xllamacpp
@@ -26,6 +33,22 @@ except ImportError as error:
     sys.exit(f"llama-server: error: the package xllamacpp cannot be loaded: {error}")
 
 POLL_S = 0.05
+USAGE, DATA, NO_INPUT, UNAVAILABLE, SOFTWARE = (
+    os.EX_USAGE,
+    os.EX_DATAERR,
+    os.EX_NOINPUT,
+    os.EX_UNAVAILABLE,
+    os.EX_SOFTWARE,
+)
+KEY_VARIABLE = "LLAMA_API_KEY"
+"""Keys with commas between, as llama-server takes them."""
+MAGIC = b"GGUF"
+SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+"""Bytes of a value in a GGUF header, by its type's number."""
+NUMBER, TEXT, ARRAY = 4, 8, 9
+MOST_BYTES = 1 << 26
+LINGER_S = 0.5
+"""For the last bytes of an answer: its slot is free before they are sent."""
 GRACE_S = 2
 """What the kernel adds to --stop-timeout before it ends the process itself."""
 
@@ -137,11 +160,18 @@ SWITCHES = (
 )
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line with the status that systemd calls USAGE."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with the message."""
+        say(f"error: {message}")
+        sys.exit(USAGE)
+
+
 def parse(argv: list[str]) -> argparse.Namespace:
-    """The options. Exits 2 with a message for what is not understood."""
-    parser = argparse.ArgumentParser(
-        "llama-server", "llama-server -m FILE [options]; --help lists them", __doc__, allow_abbrev=False
-    )
+    """The options. Exits 64 with a message for what is not understood."""
+    parser = Parser("llama-server", "llama-server -m FILE [options]; --help lists them", __doc__, allow_abbrev=False)
     version = f"llama-server {importlib.metadata.version('xllamacpp')} (xllamacpp)"
     parser.add_argument("--version", action="version", version=version)
     parser.add_argument("-m", "--model", required=True, type=Path, help="GGUF file; of a split model the first")
@@ -151,7 +181,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--api-key-file", type=Path, metavar="FILE", help="keys that clients need, one a line")
     parser.add_argument("--metrics", action="store_true", help="for llama-server's sake: /metrics is always served")
     parser.add_argument(
-        "--stop-timeout", type=float, default=5.0, metavar="S", help="time for what is in flight on SIGTERM"
+        "--stop-timeout", type=float, default=12.0, metavar="S", help="time for what is in flight on SIGTERM"
     )
     for option in OPTIONS:
         flags = option.flags.split()
@@ -164,12 +194,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     if unknown:  # named without their values, one of which may be a secret
         named = [word.partition("=")[0] for word in unknown if word.startswith("-")]
         parser.error(f"unknown: {', '.join(named) or 'words that belong to no option'}")
-    if not options.model.is_file():
-        parser.error(f"--model: there is no file {options.model}")
     try:
         options.api_keys = options.api_key_file.read_text(encoding="utf-8").split() if options.api_key_file else []
     except OSError as error:
         parser.error(f"--api-key-file: {error}")
+    # Not left in the environment, which llama.cpp reads too, and every library that it loads.
+    options.api_keys += [key for key in os.environ.pop(KEY_VARIABLE, "").split(",") if key]
     return options
 
 
@@ -201,10 +231,116 @@ def say(message: str) -> None:
     sys.stderr.write(f"llama-server: {message}\n")
 
 
+def unusable(model: Path) -> tuple[int, str] | None:
+    """Status and sentence about a file that cannot be a model; None when its first bytes look like one."""
+    try:
+        with model.open("rb") as file:
+            begin = file.read(len(MAGIC))
+    except FileNotFoundError:
+        return NO_INPUT, f"there is no file {model}"
+    except OSError as error:
+        return NO_INPUT, f"{model} cannot be read: {error.strerror}"
+    if begin != MAGIC:
+        return DATA, f"{model} is no GGUF file: it begins with {begin!r} where a model has {MAGIC!r}"
+    return None
+
+
+def unloaded(model: Path) -> tuple[int, str]:
+    """Status and sentence about a file that begins like a model and was not loaded, as far as its header tells."""
+    try:
+        with model.open("rb") as file:
+            end = Header(file).last_tensor()
+    except (OSError, ValueError):
+        return DATA, f"{model} is damaged or cut off: its header cannot be read to the end"
+    size = model.stat().st_size
+    if end >= size:
+        return DATA, f"{model} is cut off: it has {size} bytes, and its last tensor begins at {end}"
+    reasons = "it is damaged, or of a kind that this llama.cpp does not know, or memory ran out"
+    return SOFTWARE, f"{model} was not loaded, and the lines above say why: {reasons}"
+
+
+class Header:
+    """The header of a GGUF file, as far as it tells where tensors lie. Raises ValueError when it is broken."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def last_tensor(self) -> int:
+        """Where the last tensor begins, in bytes."""
+        self._bytes(len(MAGIC) + 4)
+        tensors, values = self._number(8), self._number(8)
+        alignment = 32
+        for _ in range(values):
+            name = self._bytes(self._number(8))
+            kind = self._number(4)
+            if name == b"general.alignment" and kind == NUMBER:
+                alignment = self._number(4) or alignment
+            else:
+                self._pass_over(kind)
+        furthest = 0
+        for _ in range(tensors):
+            self._bytes(self._number(8))
+            self._bytes(8 * self._number(4) + 4)
+            furthest = max(furthest, self._number(8))
+        return -(-self._file.tell() // alignment) * alignment + furthest
+
+    def _pass_over(self, kind: int) -> None:
+        if kind in SCALARS:
+            self._bytes(SCALARS[kind])
+        elif kind == TEXT:
+            self._bytes(self._number(8))
+        elif kind == ARRAY:
+            inner, count = self._number(4), self._number(8)
+            if inner in SCALARS:
+                self._bytes(SCALARS[inner] * count)
+            else:
+                for _ in range(count):
+                    self._pass_over(inner)
+        else:
+            raise ValueError(kind)
+
+    def _number(self, size: int) -> int:
+        return int.from_bytes(self._bytes(size), "little")
+
+    def _bytes(self, count: int) -> bytes:
+        """The next bytes. A count that no header has is the sign of a broken one, and not read."""
+        if count > MOST_BYTES:
+            raise ValueError(count)
+        found = self._file.read(count)
+        if len(found) < count:
+            raise ValueError(count)
+        return found
+
+
+def port_trouble(host: str, port: int) -> str | None:
+    """Why nobody could listen there now; None when it can be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            probe.listen(1)
+    except OSError as error:
+        words = {
+            errno.EADDRINUSE: "is taken by another process",
+            errno.EADDRNOTAVAIL: "cannot be had: the address is not of this machine",
+        }
+        return f"port {port} of {host} {words.get(error.errno or 0, f'cannot be had: {error.strerror}')}"
+    return None
+
+
 def in_flight(server: xllamacpp.Server) -> int:
     """Requests that run or wait for a slot."""
     counts = re.findall(r"^llamacpp:requests_(?:processing|deferred) (\d+)", server.handle_metrics(), re.MULTILINE)
     return sum(map(int, counts))
+
+
+def failure(options: argparse.Namespace) -> tuple[int, str]:
+    """Status and sentence about a server that llama.cpp did not bring up."""
+    trouble = port_trouble(options.host, options.port)
+    if trouble is not None:
+        return UNAVAILABLE, trouble
+    return unusable(options.model) or unloaded(options.model)
 
 
 def main() -> int:
@@ -213,28 +349,43 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     options = parse(sys.argv[1:])
-    try:
-        server = xllamacpp.Server(parameters(options))
-    except RuntimeError as error:
-        say(f"error: {options.model} is not served on {options.host}:{options.port}: {error} The lines above say why.")
-        return 1
+    trouble = port_trouble(options.host, options.port)
+    found = (UNAVAILABLE, trouble) if trouble is not None else unusable(options.model)
+    server = None
+    begun = time.monotonic()
+    if found is None:
+        say(f"loading {options.model} for {options.host}:{options.port}")
+        try:
+            server = xllamacpp.Server(parameters(options))
+        except RuntimeError:
+            found = failure(options)
+        except (TypeError, ValueError, OverflowError) as error:
+            found = (USAGE, f"llama.cpp does not take an option: {error}")
+    if server is None:
+        status, sentence = found or (SOFTWARE, "llama.cpp gave no server")
+        say(f"error: {sentence}")
+        return status
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    say(f"listening on {server.listening_address}")
+    say(f"listening on {server.listening_address}, {time.monotonic() - begun:.1f} s after the start")
     stop.wait()
     # llama.cpp's code may keep Python from running: then the kernel's timer, which needs no Python, ends the process.
     signal.setitimer(signal.ITIMER_REAL, options.stop_timeout + GRACE_S)
     deadline = time.monotonic() + options.stop_timeout
-    while (busy := in_flight(server)) and time.monotonic() < deadline:
+    left = busy = in_flight(server)
+    say(f"stopping; {busy} requests in flight get {options.stop_timeout:g} s")
+    while busy and time.monotonic() < deadline:
         time.sleep(POLL_S)
+        busy = in_flight(server)
     if busy:
         say(f"{busy} requests cut off, {options.stop_timeout:g} s after the signal")
-        sys.stderr.flush()
-        # Not by way of the server's destructor: it waits until the clients of those requests have left.
-        os._exit(0)
-    del server
-    return 0
+    else:
+        time.sleep(LINGER_S if left else 0)
+        say("stopped")
+    sys.stderr.flush()
+    # Not by way of the server's destructor: it waits until every client has hung up, idle ones too.
+    os._exit(0)
 
 
 if __name__ == "__main__":

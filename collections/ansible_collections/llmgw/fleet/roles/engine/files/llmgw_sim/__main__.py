@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Any, Collection
+from typing import Any, Awaitable, Collection
 
 # Run by its path, Python looks for imports beside this file; the package is one folder up.
 if not __package__:
@@ -20,6 +20,7 @@ if not __package__:
 import llmgw_sim
 from llmgw_sim.api import Api, Serving
 from llmgw_sim.engine import BLOCK_TOKENS, Engine, Pace
+from llmgw_sim.nodes import Ranks, follow
 from llmgw_sim.web import Connection
 
 BACKLOG = 2048
@@ -54,6 +55,17 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "--prefill-rate", type=_seconds, default=0.0, metavar="N", help="uncached prompt tokens per second; 0: no limit"
     )
     add("--shutdown-timeout", type=_seconds, default=0.0, metavar="S", help="how long SIGTERM lets streams go on")
+    add(
+        "--nnodes",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="nodes of the replica; rank 0 serves when all are there",
+    )
+    add("--node-rank", type=int, default=0, metavar="RANK", help="which of them this is")
+    add("--master-addr", default="127.0.0.1", metavar="ADDRESS", help="where rank 0 awaits the others")
+    add("--master-port", type=int, default=29501, metavar="PORT")
+    add("--headless", action="store_true", help="a rank other than 0: no HTTP at all")
     add("--faults", action="store_true", help="serve /sim/faults and /sim/state, for tests")
     add("--fail-load", type=_seconds, metavar="S", help="fail to load after S seconds, exit 1")
     add("--load-never", action="store_true", help="load for ever")
@@ -61,6 +73,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     if unknown:  # named without their values, one of which may be a secret
         named = [word.partition("=")[0] for word in unknown if word.startswith("-")]
         parser.error(f"unknown: {', '.join(named) or 'words that belong to no option'}")
+    if not 0 <= options.node_rank < options.nnodes or options.headless != (options.node_rank > 0):
+        parser.error("--node-rank is below --nnodes, and every rank but 0 is --headless")
     room = options.kv_tokens // BLOCK_TOKENS * BLOCK_TOKENS
     options.max_model_len = options.max_model_len or min(DEFAULT_MODEL_LEN, room)
     if not 0 < options.max_model_len <= room:
@@ -99,6 +113,8 @@ async def serve(options: argparse.Namespace) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if options.headless:
+        return await _serve_headless(stop, options)
     names = options.served_model_name or [options.model]
     listener = socket.socket(socket.AF_INET6 if ":" in options.host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -106,7 +122,9 @@ async def serve(options: argparse.Namespace) -> int:
         # As in vLLM the port is taken before the weights are loaded, and not listened on until they are.
         listener.bind((options.host, options.port))
         say(f"SIMULATOR, no model is loaded. Loading {options.model} as {', '.join(names)}")
-        if await _stopped_while_loading(stop, options):
+        ranks = Ranks(options.nnodes)
+        await ranks.open(options.master_addr, options.master_port)
+        if await _stopped_before(ranks.complete.wait(), stop) or await _stopped_while_loading(stop, options):
             return 0
         if options.fail_load is not None:
             say("ERROR: torch.OutOfMemoryError: CUDA out of memory (simulated by --fail-load)")
@@ -122,6 +140,7 @@ async def serve(options: argparse.Namespace) -> int:
     except OSError as error:
         say(f"ERROR: cannot listen on {options.host}:{options.port}: {error.strerror}")
         return 1
+    watching = loop.create_task(_hang_without(ranks, engine))
     say(f"GPU KV cache size: {options.kv_tokens} tokens")
     say(f"listening on http://{options.host}:{options.port}")
     await stop.wait()
@@ -132,8 +151,37 @@ async def serve(options: argparse.Namespace) -> int:
         task.cancel()
     await _wait(api.in_flight, FLUSH_S)
     server.close()
+    watching.cancel()
     await _close(connections)
     return 0
+
+
+async def _serve_headless(stop: asyncio.Event, options: argparse.Namespace) -> int:
+    """The exit status of a rank without HTTP: it ends at once when it is told to, whatever rank 0 is doing."""
+    try:
+        await _stopped_before(follow(options.master_addr, options.master_port, options.node_rank, say), stop)
+    except asyncio.TimeoutError:
+        say("ERROR: torch.distributed.DistNetworkError: the client socket has timed out waiting for rank 0 (simulated)")
+        return 1
+    return 0
+
+
+async def _hang_without(ranks: Ranks, engine: Engine) -> None:
+    await ranks.lost.wait()
+    engine.hang(hung=True)
+
+
+async def _stopped_before(other: Awaitable[Any], stop: asyncio.Event) -> bool:
+    """Whether the signal came before the other; what the other raises is raised."""
+    tasks = [asyncio.ensure_future(other), asyncio.ensure_future(stop.wait())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            tasks[0].result()
+        return not tasks[0].done()
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _stopped_while_loading(stop: asyncio.Event, options: argparse.Namespace) -> bool:
