@@ -37,7 +37,7 @@ test: .venv/test.stamp ## all tests that this machine can run, real hosts includ
 test-fast: .venv/test.stamp ## the tests that start no host, no engine and no systemd
 	@$(bin)/python -m pytest -m "not fleet and not engine and not engines and not systemd and not slow" $(ARGS)
 
-test-engines: .venv/test.stamp ## real vLLM on processors and the engines' own parsers: 1 GB of downloads, 15 minutes
+test-engines: .venv/test.stamp ## real vLLM on processors and the engines' own parsers: 5 GB of downloads, 20 minutes
 	@scripts/debian-packages "for real hosts" "libnuma1:/usr/lib/*/libnuma.so.1" $(systemd_packages) $(fleet_packages) || true
 	@$(bin)/python -m pytest -s -m engines tests/engines $(ARGS)
 

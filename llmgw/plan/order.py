@@ -73,8 +73,8 @@ class Order:
         self.waves.append(Wave(f"start {_names(changes)}", tuple(steps)))
 
     def _restart_elsewhere(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
-        starts: list[Step] = [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
-        steps = [*self._fetch(changes), *self._gone(changes), *starts]
+        steps = [*self._fetch(changes), *self._gone(changes)]
+        steps += [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
         self.waves.append(Wave(f"move {_names(changes)}", tuple(steps)))
 
     def _gone(self, changes: Sequence[Change]) -> list[Step]:

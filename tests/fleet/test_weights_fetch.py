@@ -99,7 +99,7 @@ def test_weights_come_before_the_unit_and_whatever_happens_in_between_costs_noth
     assert all(one["changed"] for one in recap(site.playbook("weights")).values())
 
     # The disk of one host is too small: it says so, and nothing is started anywhere.
-    lab.ssh(FIRST, f"mount -t tmpfs -o size=60m tmpfs {MODELS}", check=True)
+    lab.ssh(FIRST, f"mkdir -p {MODELS} && mount -t tmpfs -o size=60m tmpfs {MODELS}", check=True)
     refused = site.apply(status=4)
     assert f"fetch org/tiny to {MODELS} on {FIRST}, {SECOND}, size unknown" in refused.out
     assert f"{MODELS} has " in refused.out

@@ -42,7 +42,7 @@ services:
 gateway: {{listen: "0.0.0.0:8080", probe_interval: 0.5s}}
 """
 LONG = 20_000
-"""Tokens of the stream that is open while its replica goes: half a minute or so, of the ten that the service gives it."""
+"""Tokens of the stream that is open while its replica goes: half a minute of the ten that the service gives it."""
 
 
 @pytest.fixture(scope="module")

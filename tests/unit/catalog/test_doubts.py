@@ -47,6 +47,12 @@ def test_a_share_of_memory_that_is_the_hosts_is_to_be_named() -> None:
     assert not warned("engine: llama.cpp, devices: gb10-unified")
 
 
+def test_vllm_on_processors_is_to_be_told_how_much_memory_it_may_take() -> None:
+    (one,) = warned("engine: vllm, devices: cpu")
+    assert one.code == codes.SHARED_MEMORY
+    assert not warned("engine: vllm, devices: cpu, min_memory_gb: 8")
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_method_that_the_engine_is_not_known_to_have_is_told(engine: str) -> None:
     found = warned(f"engine: {engine}, devices: h100-80g, quantization: fp9, kv_cache_dtype: fp9_e4m3")
@@ -69,7 +75,7 @@ def test_words_that_an_engine_has_are_none_to_warn_of(words: str) -> None:
 def test_vllm_that_names_no_devices_is_told_to_run_on_cpu() -> None:
     (one,) = warned("engine: vllm")
     assert one.code == codes.DEFAULT_CPU
-    assert not warned("engine: vllm, devices: cpu")
+    assert not warned("engine: vllm, devices: cpu, memory_utilization: 0.2")
     assert not warned("engine: sim")
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,15 @@ def test_a_file_or_a_folder_that_others_can_read_is_closed(keep: Keep, tmp_path:
     assert keep({"key": VALUE})["written"] == ["key"]
     assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "secrets/key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_belongs_to_another_user_is_taken_from_it(keep: Keep, tmp_path: Path) -> None:
+    keep({"key": VALUE})
+    for path in (tmp_path / "secrets", tmp_path / "secrets/key"):
+        os.chown(path, 12345, 12345)
+    assert keep({"key": VALUE})["written"] == ["key"]
+    assert {path.stat().st_uid for path in (tmp_path / "secrets", tmp_path / "secrets/key")} == {0}
 
 
 def test_a_link_is_replaced_and_what_it_leads_to_stays(keep: Keep, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,19 @@ def test_what_is_missing_is_fetched_and_a_second_run_changes_nothing(
         for check in (False, True):
             again = run(weights_fetch, capsys, check=check, **wanted)
             assert (again["changed"], [one["action"] for one in again["models"]]) == (False, ["there"] * 2)
+
+
+def test_what_is_made_is_for_everybody_to_read_whatever_the_umask_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = os.umask(0o077)
+    try:
+        with serving(Hub({"org/tiny": MODEL})) as hub:
+            run(weights_fetch, capsys, **options(hub, tmp_path / "new" / "models", TINY))
+    finally:
+        os.umask(before)
+    made = [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o755}
 
 
 def test_the_first_that_fails_ends_it_and_what_came_before_is_told(

@@ -19,6 +19,11 @@ options:
       - Where llmgw keeps its state on the node.
       - The default is C(/var/lib/llmgw), and C(~/.local/state/llmgw) with O(scope=user).
     type: path
+  prefix:
+    description:
+      - Where the role P(llmgw.fleet.engine#role) installs engines, C(engines) below it.
+      - The default is C(/opt/llmgw); with O(scope=user) it is C(~/.local/share/llmgw), and C(/opt/llmgw) after it.
+    type: path
   model_dirs:
     description:
       - Directories in which weights lie. Those that do not exist are skipped.

@@ -66,6 +66,7 @@ removed:
   sample: [an-older-key]
 """
 
+import os
 import re
 import stat
 from pathlib import Path
@@ -104,11 +105,14 @@ def wrong(path: Path, content: bytes) -> bool:
     """Whether a file is not there, holds something else, or can be read by others."""
     try:
         status = path.lstat()
-        if not stat.S_ISREG(status.st_mode) or stat.S_IMODE(status.st_mode) != _FILE_MODE:
-            return True
-        return path.read_bytes() != content
+        return not stat.S_ISREG(status.st_mode) or not _closed(status, _FILE_MODE) or path.read_bytes() != content
     except FileNotFoundError:
         return True
+
+
+def _closed(status: os.stat_result, mode: int) -> bool:
+    """Whether it has this mode and belongs to the user that this module works as."""
+    return stat.S_IMODE(status.st_mode) == mode and status.st_uid == os.geteuid()
 
 
 def main() -> None:
@@ -131,11 +135,13 @@ def carried_out(directory: Path, secrets: Mapping[str, str], *, check: bool) -> 
     there = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     written = sorted(name for name, content in contents.items() if wrong(directory / name, content))
     removed = sorted(there - set(contents))
-    open_to_others = directory.is_dir() and stat.S_IMODE(directory.stat().st_mode) != _DIRECTORY_MODE
+    open_to_others = directory.is_dir() and not _closed(directory.stat(), _DIRECTORY_MODE)
     changed = bool(written or removed or open_to_others)
     if changed and not check:
         directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
-        directory.chmod(_DIRECTORY_MODE)
+        if open_to_others:
+            os.chown(directory, os.geteuid(), -1)
+            directory.chmod(_DIRECTORY_MODE)
         for name in written:
             atomic.write(str(directory / name), contents[name], _FILE_MODE)
         for name in removed:

@@ -201,6 +201,7 @@ def run(module: AnsibleModule) -> None:
 
 def main() -> None:
     """Entry point."""
+    os.umask(0o022)  # engines read as another user what is made here
     run(AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True))
 
 

@@ -58,6 +58,7 @@ class Options:
 
     scope: str = systemd.SYSTEM
     state_dir: str | None = None
+    prefix: str | None = None
     model_dirs: Sequence[str] | None = None
     engine_commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
     gateway_bundle: str | None = None
@@ -104,7 +105,7 @@ def collect(host: Host, options: Options) -> NodeFacts:
     found = _cards(host, probes, system.booted_at if system else None, state_dir)
     ports = _ports(host, probes)
     filesystems, weights = _disks(host, probes, tuple(options.model_dirs or ()), state_dir)
-    installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands))
+    installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands, options.prefix))
     gateway = _gateway(host, options, probes)
     return NodeFacts(
         module_version=options.module_version,

@@ -13,6 +13,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.node import 
 SPEC = {
     "scope": {"type": "str", "choices": ["system", "user"], "default": "system"},
     "state_dir": {"type": "path"},
+    "prefix": {"type": "path"},
     "model_dirs": {"type": "list", "elements": "path"},
     "engine_commands": {"type": "dict", "default": {}},
     "gateway_bundle": {"type": "path"},
@@ -29,6 +30,7 @@ def options(given: Mapping[str, Any]) -> Options:
     return Options(
         scope=given["scope"],
         state_dir=given["state_dir"],
+        prefix=given["prefix"],
         model_dirs=given["model_dirs"],
         engine_commands={str(kind): _words(command) for kind, command in given["engine_commands"].items()},
         gateway_bundle=given["gateway_bundle"],

@@ -201,4 +201,4 @@ def _sentence(holder: Holder | None, path: str, wait_s: float) -> str:
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(holder.since))
         doing = f", {holder.what}" if holder.what else ""
         named = f"{holder.host} (pid {holder.pid}, since {since}{doing})"
-    return f"{named} holds {path}, and did not let go within {wait_s:g} s"
+    return f"{named} holds {path}, and did not let go within {wait_s:.0f} s"

@@ -6,9 +6,9 @@ three ways. SIGTERM lets what is in flight go on for --stop-timeout seconds and 
 waits for its clients without limit. /metrics is always served, since the number of requests in flight is read from it.
 And keys come from a file or from LLAMA_API_KEY alone: what stands on a command line is no secret.
 
-What keeps it from serving is told in one last line, and by the exit status, which systemd names: 64 USAGE, 65 DATAERR
-(the file is no model, or damaged), 66 NOINPUT (there is no file), 69 UNAVAILABLE (the port cannot be had), 70 SOFTWARE
-(llama.cpp could not load the file).
+What keeps it from serving is told in one line of its own, and by the exit status, which systemd names: 64 USAGE,
+65 DATAERR (the file is no model, or damaged), 66 NOINPUT (there is no file), 69 UNAVAILABLE (the port cannot be had),
+70 SOFTWARE (llama.cpp could not load the file).
 """
 
 from __future__ import annotations
