@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from llmgw.capability.engines import inabilities
-from llmgw.engines.deadlines import ready_timeout_s
+from llmgw.engines.deadlines import patience_s
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -48,6 +48,8 @@ class Traits:
     aborts_on_disconnect: bool
     metrics: MetricNames
     health_path: str = "/health"
+    listens_while_loading: bool = False
+    """Whether its port opens before its weights are loaded."""
     api_key_variable: str | None = None
     """The variable from which it takes the key that clients must bring; None: it takes none from the environment."""
 
@@ -75,25 +77,22 @@ def command_of(traits: Traits, node: Node) -> tuple[str, ...]:
     return node.settings.engine_commands.get(traits.kind, (traits.default_command,))
 
 
-def http_readiness(assignment: Assignment, member: Member, node: Node, traits: Traits) -> Readiness:
-    """Readiness of a leader: its health, then /v1/models lists the served name (R7)."""
+def readiness(assignment: Assignment, member: Member, node: Node, traits: Traits) -> Readiness:
+    """How a member is found ready (R7): of the leader its health answers 200, then /v1/models lists the served name;
+    of any other, nothing but its unit tells.
+    """
+    start_s, ready_s = assignment.profile.start_timeout_s, patience_s(assignment, member, node)
+    if member.rank:
+        return Readiness(kind="unit", start_timeout_s=start_s, ready_timeout_s=ready_s)
     return Readiness(
         kind="http",
         address=node.address,
         port=member.port,
         health_path=traits.health_path,
+        listens_while_loading=traits.listens_while_loading,
         expect_model=assignment.service.served_name,
-        start_timeout_s=assignment.profile.start_timeout_s,
-        ready_timeout_s=ready_timeout_s(assignment.profile, node),
-    )
-
-
-def unit_readiness(assignment: Assignment, node: Node) -> Readiness:
-    """Readiness of a member that does not lead: nothing but its unit tells (R7)."""
-    return Readiness(
-        kind="unit",
-        start_timeout_s=assignment.profile.start_timeout_s,
-        ready_timeout_s=ready_timeout_s(assignment.profile, node),
+        start_timeout_s=start_s,
+        ready_timeout_s=ready_s,
     )
 
 

@@ -5,8 +5,12 @@ they lie.
 
 from __future__ import annotations
 
+import re
+
+from llmgw.engines.unit_text import unit_text
 from llmgw.fleet.weights import usable
 from llmgw.model.node import Node
+from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ProfileSpec
 
 LEAST_S = 600
@@ -17,6 +21,19 @@ SHARED_BYTES_PER_S = 50_000_000
 """A busy filer, and the same for weights that the engine itself must fetch."""
 UNKNOWN_S = 3600
 """Weights of unknown size that are not on a local disk: 150 GB from a busy filer."""
+
+_WRITTEN = re.compile(r"^ReadyTimeoutS=([0-9]{1,9})$", re.MULTILINE)
+
+
+def patience_s(assignment: Assignment, member: Member, node: Node) -> int:
+    """`ready_timeout_s` of a member; where the profile says nothing, not less than its unit says already: weights that
+    are seen, or no more, rewrite nothing.
+    """
+    seconds = ready_timeout_s(assignment.profile, node)
+    if assignment.profile.ready_timeout_s is not None:
+        return seconds
+    written = _WRITTEN.search(unit_text(assignment, member, node))
+    return max(seconds, int(written[1])) if written else seconds
 
 
 def ready_timeout_s(profile: ProfileSpec, node: Node) -> int:

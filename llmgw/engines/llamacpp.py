@@ -8,7 +8,7 @@ builds, and
 
 from __future__ import annotations
 
-from llmgw.engines.base import Launch, MetricNames, Traits, http_readiness, refused
+from llmgw.engines.base import Launch, MetricNames, Traits, readiness, refused
 from llmgw.engines.unit_before import command_on, given_before, variable_before
 from llmgw.engines.weights_path import model_source
 from llmgw.model.ids import EngineKind
@@ -31,6 +31,7 @@ class LlamaCpp:
         kind=KIND,
         default_command="/opt/llmgw/engines/llama.cpp/current/bin/llama-server",
         drains_on_sigterm=False,
+        listens_while_loading=True,
         aborts_on_disconnect=False,
         api_key_variable="LLAMA_API_KEY",
         metrics=MetricNames("llamacpp:requests_processing", "llamacpp:requests_deferred"),
@@ -72,7 +73,7 @@ class LlamaCpp:
             env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         if (vulkan := _vulkan(assignment, member, node)) is not None:
             env[VULKAN] = vulkan
-        ready = http_readiness(assignment, member, node, self.traits)
+        ready = readiness(assignment, member, node, self.traits)
         return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
 
 

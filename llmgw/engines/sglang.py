@@ -13,10 +13,9 @@ from llmgw.engines.base import (
     MetricNames,
     Traits,
     device_env,
-    http_readiness,
     options,
+    readiness,
     refused,
-    unit_readiness,
 )
 from llmgw.engines.members import (
     PORTS_OF_A_MEMBER,
@@ -80,8 +79,7 @@ class SGLang:
             env["SGLANG_HOST_IP"] = address
         if member.domain is not None:
             env["NCCL_CUMEM_ENABLE"] = "1"  # SGLang sets 0 where nobody did, and that turns multi-node NVLink off
-        ready = http_readiness(assignment, member, node, self.traits)
-        ready = unit_readiness(assignment, node) if member.rank else ready
+        ready = readiness(assignment, member, node, self.traits)
         return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
 
 

@@ -6,7 +6,7 @@ Over several nodes it is told what vLLM is told: all but the leader are headless
 
 from __future__ import annotations
 
-from llmgw.engines.base import Launch, MetricNames, Traits, http_readiness, refused, unit_readiness
+from llmgw.engines.base import Launch, MetricNames, Traits, readiness, refused
 from llmgw.engines.members import rendezvous
 from llmgw.engines.unit_before import command_on
 from llmgw.model.ids import EngineKind
@@ -64,8 +64,7 @@ class Simulator:
         env = dict(profile.env)
         if member.devices:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(member.devices)
-        leads = member.rank == 0
-        ready = http_readiness(assignment, member, node, self.traits) if leads else unit_readiness(assignment, node)
+        ready = readiness(assignment, member, node, self.traits)
         return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from llmgw.engines.base import Traits, command_of
+from llmgw.engines.unit_text import unit_text
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
 
@@ -20,19 +21,19 @@ def command_on(traits: Traits, assignment: Assignment, member: Member, node: Nod
     """
     engines = (node.facts.engines or ()) if node.facts else ()
     found = any(one.kind == traits.kind and one.command for one in engines)
-    before = None if found else _command(_text(assignment, member, node))
+    before = None if found else _command(unit_text(assignment, member, node))
     return before or command_of(traits, node)
 
 
 def given_before(assignment: Assignment, member: Member, node: Node, after: str) -> str | None:
     """The word after `after` in the command line of the member's unit on the node; None when there is no such unit."""
-    found = re.search(rf"^ExecStart=.* {re.escape(after)} (\S+)", _text(assignment, member, node), re.MULTILINE)
+    found = re.search(rf"^ExecStart=.* {re.escape(after)} (\S+)", unit_text(assignment, member, node), re.MULTILINE)
     return found[1] if found else None
 
 
 def variable_before(assignment: Assignment, member: Member, node: Node, name: str) -> str | None:
     """The value of a variable in the member's unit on the node; None when there is none, or no such unit."""
-    found = re.search(rf"^Environment={name}=(\S*)$", _text(assignment, member, node), re.MULTILINE)
+    found = re.search(rf"^Environment={name}=(\S*)$", unit_text(assignment, member, node), re.MULTILINE)
     return found[1] if found else None
 
 
@@ -43,10 +44,3 @@ def _command(text: str) -> tuple[str, ...] | None:
     own = next((number for number, word in enumerate(words) if word in _FIRST_OWN_WORDS), 0)
     command = tuple(word.replace("%%", "%").replace("$$", "$") for word in words[:own])
     return command if command and not any('"' in word for word in command) else None
-
-
-def _text(assignment: Assignment, member: Member, node: Node) -> str:
-    for unit in (node.facts.units or ()) if node.facts else ():
-        if unit.replica == assignment.replica and (unit.rank or 0) == member.rank and unit.text:
-            return unit.text
-    return ""

@@ -12,10 +12,9 @@ from llmgw.engines.base import (
     MetricNames,
     Traits,
     device_env,
-    http_readiness,
     options,
+    readiness,
     refused,
-    unit_readiness,
 )
 from llmgw.engines.members import RENDEZVOUS_OFFSET, network, own_address, rendezvous
 from llmgw.engines.unit_before import command_on, given_before
@@ -84,8 +83,7 @@ class Vllm:
         address = own_address(node)
         if address is not None:
             env["VLLM_HOST_IP"] = address
-        leads = member.rank == 0
-        ready = http_readiness(assignment, member, node, self.traits) if leads else unit_readiness(assignment, node)
+        ready = readiness(assignment, member, node, self.traits)
         return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
 
 

@@ -92,8 +92,9 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (folder / "group_vars" / "all" / "vault.yml").write_text(f"vault_engine_key: {encrypted(folder)}")
     made = Site(lab, folder)
     yield made
+    lab.ssh(NODE, "systemctl disable --now llmgw-keyed.0.0.service; rm -f /etc/systemd/system/llmgw-keyed.*")
     for host in (NODE, OTHER):
-        lab.ssh(host, f"rm -rf {STATE}/secrets", check=True)
+        lab.ssh(host, f"systemctl daemon-reload && rm -rf {STATE}/secrets", check=True)
 
 
 def encrypted(folder: Path) -> str:

@@ -21,6 +21,7 @@ from tests.support.captured_machine import UNIT, Identity, Secrets, machine, opt
 from tests.unit.capture.plain import plain
 
 SECRET = "s3cr3t-Value_9x"
+UNITS = Path(__file__).parents[1] / "units/golden"
 
 
 def contents(path: Path) -> bytes:
@@ -194,3 +195,26 @@ def test_masking_changes_no_length(content: bytes) -> None:
 )
 def test_masking_a_long_text_takes_no_longer_than_reading_it(piece: bytes) -> None:
     masked(piece * (1_000_000 // len(piece)))
+
+
+@pytest.mark.parametrize("name", ["vllm-with-secrets", "vllm-group-with-secrets-and-access", "vllm-user-with-secrets"])
+def test_what_units_say_of_secrets_by_name_stays_as_it_is(name: str) -> None:
+    text = (UNITS / f"{name}.service").read_bytes()
+    assert b"LoadCredential=" in text
+    assert b"--secret " in text
+    assert masked(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"SetCredential=hub:hunter2-abc",
+        b"guard.py --secret API_KEY=hunter2-abc",
+        b"/x --secret API_KEY=hunter2-abc",
+        b"x ApiKey=hunter2-abc",
+        b"Environment=API_KEY=hunter2-abc\nLoadCredential=hub:/var/lib/llmgw/secrets/hub\n",
+    ],
+)
+def test_what_only_looks_like_that_is_masked(text: bytes) -> None:
+    assert b"hunter2" not in masked(text)
+    assert len(masked(text)) == len(text)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from llmgw.engines.deadlines import LEAST_S, UNKNOWN_S, ready_timeout_s
 from llmgw.model.node import Node
-from tests.support.fleets import GB, model
+from llmgw.nodekit import contract
+from tests.support.fleets import GB, model, with_facts
 from tests.support.launches import HUB, N1, big, looking, member, seen, started
 
 SNAPSHOT = "/srv/hf/hub/models--org--big/snapshots/abc"
@@ -60,3 +61,16 @@ def test_what_is_seen_of_weights_changes_the_deadline_and_not_the_process() -> N
     few, many = (started(big("vllm"), member(0, node, 8), on=node) for node in nodes)
     assert few.readiness != many.readiness
     assert (few.argv, few.env) == (many.argv, many.env)
+
+
+@pytest.mark.parametrize(
+    ("profile_s", "written", "expected"), [(None, 3600, 3600), (None, 700, 1300), (None, None, 1300), (90, 3600, 90)]
+)
+def test_weights_that_are_seen_later_rewrite_nothing(profile_s: int | None, written: int | None, expected: int) -> None:
+    text = "[X-Llmgw]\n" + ("" if written is None else f"ReadyTimeoutS={written}\n")
+    node = on_disk(140 * GB, shared=False)
+    assert node.facts is not None
+    unit = contract.ObservedUnit("llmgw-chat.0.0.service", replica="chat/0", rank=0, text=text)
+    there = with_facts(node, replace(node.facts, units=(unit,)))
+    launch = started(big("vllm", ready_timeout_s=profile_s), member(0, there, 8), on=there)
+    assert launch.readiness.ready_timeout_s == expected

@@ -31,6 +31,12 @@ _PATTERNS = tuple(
         rb"(?<![a-z0-9])(?P<v1>eyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]*)",
     )
 )
+# What llmgw's own units say of secrets: where they lie, and their names. Without it a unit would seem to be edited.
+_NAMES_OF_SECRETS = re.compile(
+    rb"^(?:LoadCredential=[a-z0-9._-]+:(?:/|%h/)[^\n]*|ApiKey=[a-z0-9._-]+)$"
+    rb"|/guard\.py(?: --secret [A-Za-z_][A-Za-z0-9_]*=[a-z0-9][a-z0-9._-]{0,59}(?= ))+",
+    re.MULTILINE,
+)
 _SECRET_NAME = re.compile(_NAME.decode("ascii") + r"s?$", re.IGNORECASE)
 
 
@@ -41,9 +47,11 @@ def is_secret_name(name: str) -> bool:
 
 def masked(content: bytes) -> bytes:
     """The content with asterisks over every secret; as long as before."""
-    for pattern in _PATTERNS:
-        content = pattern.sub(_asterisks, content)
-    return content
+    found, end = [], 0
+    for kept in _NAMES_OF_SECRETS.finditer(content):
+        found += [_all_masked(content[end : kept.start()]), kept.group()]
+        end = kept.end()
+    return b"".join((*found, _all_masked(content[end:])))
 
 
 def masked_text(text: str) -> str:
@@ -59,6 +67,12 @@ def masked_words(words: Iterable[str]) -> Tuple[str, ...]:
         found.append("*" * len(word) if secret and not word.startswith("-") else masked_text(word))
         secret = word.startswith("--") and is_secret_name(word)
     return tuple(found)
+
+
+def _all_masked(content: bytes) -> bytes:
+    for pattern in _PATTERNS:
+        content = pattern.sub(_asterisks, content)
+    return content
 
 
 def _asterisks(found: re.Match[bytes]) -> bytes:

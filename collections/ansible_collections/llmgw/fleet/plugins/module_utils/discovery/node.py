@@ -105,7 +105,8 @@ def collect(host: Host, options: Options) -> NodeFacts:
     found = _cards(host, probes, system.booted_at if system else None, state_dir)
     ports = _ports(host, probes)
     filesystems, weights = _disks(host, probes, tuple(options.model_dirs or ()), state_dir)
-    installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, options.engine_commands, options.prefix))
+    commands, prefix = options.engine_commands, options.prefix
+    installed = probes.ask("engines", _ENGINES_S, lambda: engines.read_engines(host, scope, commands, prefix))
     gateway = _gateway(host, options, probes)
     return NodeFacts(
         module_version=options.module_version,
