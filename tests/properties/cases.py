@@ -30,7 +30,7 @@ class Case:
         }
         return f"Case({machines}, {_wanted(self.first)}, {_wanted(self.second)})"
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: FBT001 - as hypothesis calls it
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         del cycle
         printer.text(repr(self))
 
