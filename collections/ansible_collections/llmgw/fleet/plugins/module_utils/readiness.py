@@ -134,15 +134,18 @@ class Verdict(NamedTuple):
     detail: str
 
 
-def ask(host: Host, readiness: Readiness, timeout_s: float) -> Answer:
-    """What the engine answers now; takes at most twice `timeout_s`."""
+def ask(host: Host, readiness: Readiness, timeout_s: float, key: str | None = None) -> Answer:
+    """What the engine answers now; takes at most twice `timeout_s`. `key`: what its clients must bring; without it the
+    models of an engine that asks for one stay unknown.
+    """
     base = _base(readiness)
     health = host.fetch(base + readiness.health_path, timeout_s, {})
     if health.status is None:
         return _unreached(health)
     if health.status != _OK:
         return Answer(BUSY, f"{readiness.health_path} answers {health.status}")
-    return _listed(readiness, host.fetch(base + readiness.models_path, timeout_s, {}))
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return _listed(readiness, host.fetch(base + readiness.models_path, timeout_s, headers))
 
 
 def judge(readiness: Readiness, wanted_digest: str, seen: Seen, answer: Answer | None, times: Times) -> Verdict:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Sequence
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import (
     atomic,
+    engine_key,
     guard_file,
     port_conflicts,
     start_failure,
@@ -153,7 +154,7 @@ class Apply:
         now = time.time()
         refused = self._start(starting) if starting else None
         steps = {step.name: step for step in placed}
-        awaited = [_awaited(steps[name], unit) for name, unit in units.items()]
+        awaited = [_awaited(steps[name], unit, self._state.directory) for name, unit in units.items()]
 
         def end(name: str, outcome: units_wait.Outcome) -> None:
             step, unit = steps[name], units[name]
@@ -216,14 +217,14 @@ class Apply:
             self._forget_failures(new)
         if back:
             self._start(list(back))
-        awaited = [_again(name, one) for name, one in back.items()]
+        awaited = [_again(name, one, self._state.directory) for name, one in back.items()]
         units_wait.until_ready(self._host, self._manager, awaited, self._noted)
 
     def _noted(self, name: str, outcome: units_wait.Outcome) -> None:
         self._results[name] = replace(self._results[name], put_back=outcome.state == READY)
 
 
-def _awaited(step: Step, unit: WantedUnit) -> units_wait.Awaited:
+def _awaited(step: Step, unit: WantedUnit, state_dir: str) -> units_wait.Awaited:
     starts = step.action in _STARTING
     ran = step.observed is not None and step.observed.active_state not in {None, "inactive", "failed"}
     return units_wait.Awaited(
@@ -232,6 +233,7 @@ def _awaited(step: Step, unit: WantedUnit) -> units_wait.Awaited:
         unit.readiness,
         allowance_s=unit.stop_timeout_s if starts and ran else 0.0,
         restarts=0 if starts or step.observed is None else step.observed.restarts or 0,
+        key_file=engine_key.file_of(state_dir, unit.text),
     )
 
 
@@ -247,8 +249,14 @@ def _reported(unit: WantedUnit, log: str) -> EngineMemory | None:
     return None if header.rank else memory(header.engine, log, header.engine_version)
 
 
-def _again(name: str, previous: Previous) -> units_wait.Awaited:
-    return units_wait.Awaited(name, previous.process_digest, previous.readiness, allowance_s=previous.stop_timeout_s)
+def _again(name: str, previous: Previous, state_dir: str) -> units_wait.Awaited:
+    return units_wait.Awaited(
+        name,
+        previous.process_digest,
+        previous.readiness,
+        allowance_s=previous.stop_timeout_s,
+        key_file=engine_key.file_of(state_dir, previous.text),
+    )
 
 
 def _remove_file(path: str) -> None:

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Callable, Iterable, NamedTuple
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import observed, port_owner, readiness
+from ansible_collections.llmgw.fleet.plugins.module_utils import engine_key, observed, port_owner, readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import (
     Manager,
     Properties,
@@ -34,13 +34,16 @@ _EXITED = 1  # CLD_EXITED of waitid(2); 0: the main process runs, the rest are s
 
 
 class Awaited(NamedTuple):
-    """One unit to wait for. `restarts` is how many automatic restarts are not ours to judge."""
+    """One unit to wait for. `restarts` is how many automatic restarts are not ours to judge; `key_file` holds the key
+    that clients of the engine must bring.
+    """
 
     name: str
     process_digest: str
     readiness: readiness.Readiness
     allowance_s: float = 0.0
     restarts: int = 0
+    key_file: str | None = None
 
 
 class Outcome(NamedTuple):
@@ -197,7 +200,7 @@ class _Watch:
 
     def _ask(self, control_group: str, pid: int) -> readiness.Answer:
         wanted = self._unit.readiness
-        answer = readiness.ask(self._host, wanted, _ASK_TIMEOUT_S)
+        answer = readiness.ask(self._host, wanted, _ASK_TIMEOUT_S, engine_key.read(self._host, self._unit.key_file))
         if answer.word == readiness.SERVING and wanted.port is not None:
             mine = port_owner.owns(self._host, control_group, pid, wanted.address, wanted.port)
             if mine is False:
