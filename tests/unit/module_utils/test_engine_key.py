@@ -23,7 +23,7 @@ class Engine(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b'{"data": [{"id": "chat"}]}' if allowed else b"{}")
 
-    def log_message(self, *_words: object) -> None:  # type: ignore[override]
+    def log_message(self, *_words: object) -> None:
         """Nothing."""
 
 
