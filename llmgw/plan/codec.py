@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import TypeAdapter
 from llmgw.fleet.devices import identities_of
 from llmgw.fleet.hosts import Host, Stored
 from llmgw.model.ids import Digest
-from llmgw.model.plan import Plan, PlanInputs
+from llmgw.model.plan import FetchWeights, Plan, PlanInputs
 from llmgw.nodekit import unitfile
 
 _SUMMARY = (
@@ -47,9 +48,19 @@ def load_plan(data: bytes) -> Plan:
 
 
 def plan_summary(plan: Plan) -> dict[str, Any]:
-    """What a reader wants of a plan: actions, what cannot be placed and why, what is left alone; no unit texts."""
+    """What a reader wants of a plan: actions, what cannot be placed and why, what is left alone, what is fetched; no unit
+    texts.
+    """
     summary: dict[str, Any] = _plans().dump_python(plan, mode="json", include=set(_SUMMARY))
-    return {key: summary[key] for key in _SUMMARY} | {"waves": [wave.title for wave in plan.waves]}
+    fetches = [
+        asdict(one)
+        for wave in plan.waves
+        for step in wave.steps
+        if isinstance(step, FetchWeights)
+        for one in step.fetches
+    ]
+    waves = [wave.title for wave in plan.waves]
+    return {key: summary[key] for key in _SUMMARY} | {"fetches": fetches, "waves": waves}
 
 
 def plan_inputs(catalog_digest: str, hosts: tuple[Host, ...], stored: Mapping[str, Stored]) -> PlanInputs:

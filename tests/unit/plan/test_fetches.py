@@ -16,7 +16,7 @@ from llmgw.model.node import Node, NodeSettings, NodeState
 from llmgw.model.plan import Fetch, FetchWeights, Plan, StartMembers
 from llmgw.model.replica import Catalog, ModelSpec, ServiceSpec
 from llmgw.nodekit import contract
-from llmgw.plan.codec import load_plan, plan_document
+from llmgw.plan.codec import load_plan, plan_document, plan_summary
 from llmgw.plan.text import plan_lines, wave_lines
 from tests.support.fleets import GB, catalog, fleet, node, profile, service, with_facts
 from tests.support.placement_fleets import placed, sentences, where
@@ -70,6 +70,12 @@ def test_weights_that_no_node_has_are_fetched_before_the_unit_starts() -> None:
     kinds = [type(step) for step in plan.waves[0].steps]
     assert kinds.index(FetchWeights) < kinds.index(StartMembers)
     assert fetches(plan) == [Fetch(NodeName("n1"), "Qwen/Qwen3-32B", None, "/srv/models", None)]
+
+
+def test_a_script_is_told_what_is_fetched_too() -> None:
+    decision = decide(catalog(chat()), fleet(machine("n1")))
+    (told,) = plan_summary(decision.plan)["fetches"]
+    assert (told["node"], told["hf_id"], told["directory"]) == ("n1", "Qwen/Qwen3-32B", "/srv/models")
 
 
 def test_a_model_that_does_not_say_so_is_not_fetched() -> None:
