@@ -48,7 +48,7 @@ def test_arguments_variables_and_secrets_arrive_as_the_catalog_has_them(
     case = alone(wanted, machine(settings=NodeSettings(state_dir=state)))
     words = command_of(case)
     if wanted.secrets:
-        assert words[2] == state.replace("~", "/home/op", 1) + "/guard.py"
+        assert words[3] == state.replace("~", "/home/op", 1) + "/guard.py"
         given_to_the_guard = words[3 : words.index("--")]
         assert given_to_the_guard[1::2] == [f"{key}={name}" for key, name in sorted(wanted.secrets.items())]
         words = words[words.index("--") + 1 :]
