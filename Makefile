@@ -31,8 +31,8 @@ demo: .venv/demo.stamp ## this machine serves a small model until Ctrl-C; ONCE=1
 
 test: .venv/test.stamp ## all tests that this machine can run, real hosts included where it can; ARGS="-k words" narrows
 	@scripts/debian-packages "for the tests" $(engine_packages) $(systemd_packages) $(fleet_packages) || true
-	@status=0; $(if $(ARGS),,scripts/ansible-test units || status=1;) \
-	  $(bin)/python -m pytest $(ARGS) || status=1; exit $$status
+	@status=0; $(if $(ARGS),$(bin)/python -m pytest $(ARGS),{ scripts/ansible-test units || status=1; }; \
+	  scripts/run-tests $(bin)/python) || status=1; exit $$status
 
 test-fast: .venv/test.stamp ## the tests that start no host, no engine and no systemd
 	@$(bin)/python -m pytest -m "not fleet and not engine and not engines and not systemd and not slow" $(ARGS)
