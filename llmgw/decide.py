@@ -14,7 +14,7 @@ from llmgw.model.ids import NodeName, ReplicaId, UnitName
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.placement import Assignment, Placement
 from llmgw.model.plan import PLAN_FORMAT, ActionKind, Plan, PlanInputs, Publish, Wave
-from llmgw.model.replica import GATEWAYS, Catalog
+from llmgw.model.replica import Catalog
 from llmgw.model.route import RouteTable
 from llmgw.model.unit import UnitFile
 from llmgw.placement.advice import advice, free_devices
@@ -28,6 +28,7 @@ from llmgw.routes.build import Serving
 from llmgw.routes.codec import routes_digest
 from llmgw.routes.now import serving_now
 from llmgw.routes.serving import from_assignment
+from llmgw.units.access import access_of, open_engines
 from llmgw.units.render import render
 
 MASS_LOSS_SHARE = 0.10
@@ -63,7 +64,7 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
     outcome = place(catalog, fleet)
     nodes = {node.name: node for node in fleet.nodes}
     untouched = dict(_untouched(fleet))
-    access = _access(catalog, fleet)
+    access = access_of(catalog, fleet)
     units: dict[ReplicaId, tuple[UnitFile, ...]] = {}
     for assignment in outcome.placement.assignments:
         if not assignment.partial and not any(member.node in untouched for member in assignment.members):
@@ -85,7 +86,7 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
         expected_units=_expected(fleet),
         moves=sum(change.action.kind is ActionKind.MOVE for change in changes),
         moves_lower_bound=unavoidable_moves(outcome),
-        notes=notes(outcome),
+        notes=(*open_engines(catalog, fleet, access), *notes(outcome)),
         advice=advice(outcome),
         free=free_devices(outcome.board),
         inputs=options.inputs,
@@ -116,21 +117,6 @@ def bounded(fleet: FleetSnapshot, options: Options) -> tuple[FleetSnapshot, str 
         )
         fleet = replace(fleet, nodes=nodes, gateways=gateways)
     return fleet, reason
-
-
-def _access(catalog: Catalog, fleet: FleetSnapshot) -> tuple[str, ...] | None:
-    """Networks and addresses from which engines may be reached beside their own replica's nodes; None: from anywhere,
-    also where a gateway's address is unknown, for shutting it out would be worse.
-    """
-    wanted = set(catalog.fleet.engines_reachable_from)
-    if not wanted:
-        return None
-    if GATEWAYS in wanted:
-        addresses = {gateway.address for gateway in fleet.gateways}
-        if None in addresses:
-            return None
-        wanted = (wanted - {GATEWAYS}) | {address for address in addresses if address is not None}
-    return tuple(sorted(wanted))
 
 
 def _untouched(fleet: FleetSnapshot) -> Iterator[tuple[NodeName, str]]:

@@ -116,6 +116,8 @@ class Abilities:
     """None: its versions are not compared."""
     data_parallel: bool = False
     expert_parallel: bool = False
+    key_variable: str | None = None
+    """The variable by which it gets the key that its clients must bring; None: it takes none from the environment."""
     cuda: tuple[tuple[tuple[int, ...], int], ...] = ()
     """(version of the engine, major version of CUDA that its packages are built for from that version on), ascending.
     Older versions are unknown.

@@ -24,6 +24,10 @@ class MemoryHabits:
     """Devices get whole layers, and no layer is cut, whatever `tensor_parallel` says."""
     whole_pool: bool = False
     """The KV cache for all parallel requests is taken at the start."""
+    copies_share_experts: bool = False
+    """The experts of a mixture are spread over the devices of all copies of a replica (`data_parallel`), whether as
+    wholes or in parts; the rest of the model is in every copy.
+    """
     in_flight: int = 0
     """Tokens beyond a sliding window that it keeps while it works on a prompt."""
     elsewhere: tuple[str, ...] = ()
@@ -36,6 +40,8 @@ _HABITS: dict[str, MemoryHabits] = {
         share=0.92,
         most=0.92,
         whole_context=True,
+        # domain.md A1: the group of experts is TP x PCP x DP.
+        copies_share_experts=True,
         in_flight=8192,
         elsewhere=(
             "--cpu-offload",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from llmgw.capability.abilities import Abilities
 
 LLAMA_CPP = Abilities(
+    key_variable="LLAMA_API_KEY",
     pipeline_parallel=False,
     multi_node=False,
     cpu=True,
@@ -17,6 +18,7 @@ LLAMA_CPP = Abilities(
 )
 
 SIMULATOR = Abilities(
+    key_variable="VLLM_API_KEY",
     pipeline_parallel=True,
     multi_node=True,
     cpu=True,

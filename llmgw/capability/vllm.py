@@ -56,6 +56,7 @@ ABILITIES = Abilities(
     pipeline_parallel=True,
     multi_node=True,
     data_parallel=True,
+    key_variable="VLLM_API_KEY",
     expert_parallel=True,
     cpu=True,
     own_options={

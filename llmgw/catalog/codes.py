@@ -23,6 +23,7 @@ MIG = "catalog-mig"
 ENGINE = "catalog-engine"
 CAPABILITY = "catalog-capability"
 SECRET = "catalog-secret"  # noqa: S105 - names the mistake
+SECRET_NAME = "catalog-secret-name"  # noqa: S105 - names the mistake
 RESERVED = "catalog-reserved"
 SERVED_NAME = "catalog-served-name"
 ROLLOUT = "catalog-rollout"
@@ -35,6 +36,7 @@ UNKNOWN_WORD = "catalog-unknown-word"
 DEFAULT_CPU = "catalog-default-cpu"
 MANY_CARDS = "catalog-many-cards"
 SHARED_MEMORY = "catalog-shared-memory"
+ACCESS = "catalog-access"
 
 MEANINGS = {
     FILE: "A file is missing, unreadable, too large or no regular file.",
@@ -57,6 +59,7 @@ MEANINGS = {
     ENGINE: "A profile asks for what its engine cannot do.",
     CAPABILITY: "No device class of a profile has the compute capability that it needs.",
     SECRET: "A secret would be seen in unit files, plans and process lists.",
+    SECRET_NAME: "Two secrets would have one variable at the gateways.",
     RESERVED: "A variable or an option is one that llmgw itself sets.",
     SERVED_NAME: "Two services answer to the same name, or an engine cannot answer to it.",
     ROLLOUT: "A rollout could never make progress.",
@@ -71,6 +74,7 @@ WARNINGS = {
     UNKNOWN_WORD: "The engine is not known to have such a quantization or type of the KV cache.",
     DEFAULT_CPU: "A profile of vllm names no devices, and so runs on `cpu`.",
     MANY_CARDS: "A replica takes more cards of one node than nodes have.",
+    ACCESS: "Gateways may be kept from the engines.",
     SHARED_MEMORY: "An engine would take nearly all memory of a machine whose device has no memory of its own.",
 }
 """What `llmgw catalog check` warns of. It refuses nothing for them."""

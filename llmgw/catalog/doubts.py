@@ -13,9 +13,11 @@ from llmgw.catalog import codes
 from llmgw.catalog.compile import Compiled
 from llmgw.catalog.parallelism import CPU, is_mig, shape
 from llmgw.catalog.problem import Problem, listed, located
+from llmgw.catalog.schema.document import Document
 from llmgw.catalog.schema.profiles import Profile
 from llmgw.catalog.tree import Path
 from llmgw.errors import LlmgwError
+from llmgw.model.replica import GATEWAYS
 
 Seen = Callable[[], Mapping[str, int]]
 """Device classes of the fleet by its facts, each with the most that one node has; asked only where it matters."""
@@ -28,8 +30,18 @@ _AUTO = "auto"
 def doubts(found: Compiled, seen: Seen) -> tuple[LlmgwError, ...]:
     """The warnings of a catalog without errors, in the order of files and lines."""
     problems = [one for name, profile in found.document.profiles.items() for one in _profile(name, profile, seen)]
+    problems += _access(found.document)
     errors = [located(one, found.source, otherwise=found.files[0]) for one in problems]
     return tuple(sorted(errors, key=lambda error: _place(error, found.files)))
+
+
+def _access(document: Document) -> list[Problem]:
+    networks = document.fleet.engines_reachable_from
+    if not networks or GATEWAYS in networks:
+        return []
+    at: Path = ("fleet", "engines_reachable_from")
+    why = f"engines answer only {', '.join(networks)}, and gateways that are elsewhere are kept out"
+    return [Problem(at, codes.ACCESS, why, f"Add `{GATEWAYS}`, unless these networks have them all.")]
 
 
 def _profile(name: str, profile: Profile, seen: Seen) -> Iterator[Problem]:

@@ -96,7 +96,8 @@ def _choice(path: Path, error: ErrorDetails) -> Problem:
 
 
 def _pattern(path: Path, error: ErrorDetails) -> Problem:
-    fix = _described(error) or _respelled(error["input"], error, "Write it in that form.")
+    form = "Write it in that form."
+    fix = _described(error) or (form if is_hidden(_slot(error)) else _respelled(error["input"], error, form))
     return Problem(path, codes.VALUE, _takes(path, error), fix)
 
 

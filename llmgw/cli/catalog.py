@@ -32,8 +32,7 @@ _Where = Annotated[
     Path | None,
     typer.Argument(
         metavar="PATH",
-        envvar="LLMGW_CATALOG",
-        help="Catalog file or fleet directory. [default: catalog.yaml beside the inventory]",
+        help="Catalog file or fleet directory, the same as --catalog. [default: catalog.yaml beside the inventory]",
         show_default=False,
     ),
 ]
@@ -45,7 +44,9 @@ _Overlays = Annotated[
 
 @app.command()
 def check(
+    context: typer.Context,
     path: _Where = None,
+    catalog: options.Catalog = None,
     inventory: options.Inventory = options.DEFAULT_INVENTORY,
     overlay: _Overlays = None,
     *,
@@ -59,7 +60,7 @@ def check(
     from llmgw.catalog.load import load
     from llmgw.errors import LlmgwErrors
 
-    place = _place(path, inventory)
+    place = _place(context, path or catalog, inventory)
     try:
         found = load(place, overlay or ())
     except LlmgwErrors as errors:
@@ -94,7 +95,9 @@ def check(
 
 @app.command()
 def show(
+    context: typer.Context,
     path: _Where = None,
+    catalog: options.Catalog = None,
     inventory: options.Inventory = options.DEFAULT_INVENTORY,
     overlay: _Overlays = None,
     *,
@@ -109,7 +112,7 @@ def show(
 
     if origins and as_json:
         raise typer.BadParameter("--origins is for people, --json for programs: give one of them")
-    found = load(_place(path, inventory), overlay or ())
+    found = load(_place(context, path or catalog, inventory), overlay or ())
     if origins:
         for at, value in walk(found.source.data):
             print(f"{'.'.join(map(str, at))}: {json.dumps(value, ensure_ascii=False)}  # {found.source.where(at)}")
@@ -134,7 +137,11 @@ def schema(
     return exits.OK
 
 
-def _place(path: Path | None, inventory: Path) -> Path:
+def _place(context: typer.Context, path: Path | None, inventory: Path) -> Path:
+    """Where the catalog is. Raises BadParameter where two are named."""
+    sources = [context.get_parameter_source(name) for name in ("path", "catalog")]
+    if all(source is not None and source.name == "COMMANDLINE" for source in sources):
+        raise typer.BadParameter("PATH and --catalog both name a catalog: give one of them")
     if path is not None:
         return path
     return inventory.parent if inventory.is_file() or inventory.suffix else inventory

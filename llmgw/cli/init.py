@@ -81,7 +81,19 @@ pipelining = true
 ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=2 -o ServerAliveCountMax=2
 """
 
-FILES = {"ansible.cfg": ANSIBLE_CFG, "inventory/hosts.yml": INVENTORY, "inventory/catalog.yaml": CATALOG}
+GITIGNORE = """\
+# What llmgw read of the hosts; it reads it again.
+/inventory/facts/
+# Captures name hosts and addresses.
+/captures/
+"""
+
+FILES = {
+    "ansible.cfg": ANSIBLE_CFG,
+    "inventory/hosts.yml": INVENTORY,
+    "inventory/catalog.yaml": CATALOG,
+    ".gitignore": GITIGNORE,
+}
 
 
 @app.command()
@@ -90,7 +102,9 @@ def init(
         Path, typer.Argument(metavar="DIR", help="Where to write; made when it does not exist.")
     ] = Path(),
 ) -> int:
-    """Write a first fleet. DIR/ansible.cfg, DIR/inventory/hosts.yml, DIR/inventory/catalog.yaml; never overwrites."""
+    """Write a first fleet. DIR/ansible.cfg, DIR/inventory/hosts.yml, DIR/inventory/catalog.yaml, and a DIR/.gitignore
+    for what llmgw stores there; never overwrites.
+    """
     from llmgw.errors import LlmgwError
 
     for name, text in FILES.items():

@@ -61,8 +61,9 @@ def run(*, once: bool, question: str, say: Callable[[str], None]) -> None:
             _refuse_foreign_units(manager)
             say(f"... the {manager.kind.value} one.")
             _serve(demo, model, say)
-            _show(demo, question, say)
+            _answer(demo, question, say)
             if not once:
+                _offer(demo, question, say)
                 say("Everything runs until you press Ctrl-C.")
                 signal.pause()
         except KeyboardInterrupt:
@@ -120,8 +121,7 @@ def _play(demo: Demo, playbook: str, say: Callable[[str], None]) -> None:
         raise LlmgwError("demo-failed", f"{playbook} ended with status {process.returncode}; what it said is above")
 
 
-def _show(demo: Demo, question: str, say: Callable[[str], None]) -> None:
-    body = json.dumps(request_body(MODEL, question))
+def _answer(demo: Demo, question: str, say: Callable[[str], None]) -> None:
     say("")
     say(f"Asking {demo.url} as an OpenAI client would: {question}")
     sys.stdout.write("> ")
@@ -131,6 +131,11 @@ def _show(demo: Demo, question: str, say: Callable[[str], None]) -> None:
         sys.stdout.flush()
     sys.stdout.write("\n")
     say("")
+
+
+def _offer(demo: Demo, question: str, say: Callable[[str], None]) -> None:
+    """What can be done while the demo goes on."""
+    body = json.dumps(request_body(MODEL, question))
     say(f"Ask it yourself:  curl -N {demo.url}/v1/chat/completions -H 'content-type: application/json' -d '{body}'")
     say(f"Console:          http://127.0.0.1:{demo.admin_port}/admin")
     say(f"Metrics:          http://127.0.0.1:{demo.admin_port}/metrics")

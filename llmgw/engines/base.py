@@ -77,17 +77,17 @@ def command_of(traits: Traits, node: Node) -> tuple[str, ...]:
     return node.settings.engine_commands.get(traits.kind, (traits.default_command,))
 
 
-def readiness(assignment: Assignment, member: Member, node: Node, traits: Traits) -> Readiness:
+def readiness(
+    assignment: Assignment, member: Member, node: Node, leader: Node, traits: Traits, *, source: str
+) -> Readiness:
     """How a member is found ready (R7): of the leader its health answers 200, then /v1/models lists the served name;
-    of any other, nothing but its unit tells.
+    any other's unit is up, and its leader is ready. `source`: the model as it is given.
     """
-    start_s, ready_s = assignment.profile.start_timeout_s, patience_s(assignment, member, node)
-    if member.rank:
-        return Readiness(kind="unit", start_timeout_s=start_s, ready_timeout_s=ready_s)
+    start_s, ready_s = assignment.profile.start_timeout_s, patience_s(assignment, member, node, source)
     return Readiness(
-        kind="http",
-        address=node.address,
-        port=member.port,
+        kind="leader" if member.rank else "http",
+        address=leader.address,
+        port=assignment.leader.port,
         health_path=traits.health_path,
         listens_while_loading=traits.listens_while_loading,
         expect_model=assignment.service.served_name,

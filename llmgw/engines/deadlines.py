@@ -6,12 +6,15 @@ they lie.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from llmgw.engines.unit_text import unit_text
 from llmgw.fleet.weights import usable
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
 from llmgw.model.replica import ProfileSpec
+from llmgw.nodekit import contract
 
 LEAST_S = 600
 """vLLM compiles and captures graphs for minutes, however small the model is; its own limit is this (domain.md A1)."""
@@ -25,15 +28,31 @@ UNKNOWN_S = 3600
 _WRITTEN = re.compile(r"^ReadyTimeoutS=([0-9]{1,9})$", re.MULTILINE)
 
 
-def patience_s(assignment: Assignment, member: Member, node: Node) -> int:
-    """`ready_timeout_s` of a member; where the profile says nothing, not less than its unit says already: weights that
-    are seen, or no more, rewrite nothing.
+def patience_s(assignment: Assignment, member: Member, node: Node, source: str) -> int:
+    """`ready_timeout_s` of a member that is given `source` as its model. Where the profile says nothing, what is seen
+    of its weights after it was placed, or is not seen this time, rewrites nothing.
+
+    Given a path, the weights there tell, and while they are not seen the unit keeps what it says. Given a name, the
+    replica was placed before anything was seen, and keeps the time of then, unless its weights take longer.
     """
-    seconds = ready_timeout_s(assignment.profile, node)
-    if assignment.profile.ready_timeout_s is not None:
-        return seconds
-    written = _WRITTEN.search(unit_text(assignment, member, node))
-    return max(seconds, int(written[1])) if written else seconds
+    profile = assignment.profile
+    if profile.ready_timeout_s is not None:
+        return profile.ready_timeout_s
+    found = _WRITTEN.search(unit_text(assignment, member, node))
+    written = int(found[1]) if found else None
+    seen = node.facts.weights if node.facts else None
+    if not source.startswith("/"):
+        if seen is None and written is not None:
+            return written
+        return max(ready_timeout_s(profile, node), ready_timeout_s(profile, replace(node, facts=None)))
+    there = [one for one in seen or () if one.path == source]
+    if written is None:
+        return _seconds(profile, there) if there else ready_timeout_s(profile, node)
+    if not there or (all(one.size_bytes is None for one in there) and profile.model.size_bytes is None):
+        return written
+    # Whether a filesystem is shared may be unknown this time.
+    near = _seconds(profile, [replace(one, shared=False) if one.shared is None else one for one in there])
+    return written if written == near else _seconds(profile, there)
 
 
 def ready_timeout_s(profile: ProfileSpec, node: Node) -> int:
@@ -43,8 +62,10 @@ def ready_timeout_s(profile: ProfileSpec, node: Node) -> int:
     """
     if profile.ready_timeout_s is not None:
         return profile.ready_timeout_s
-    seen = node.facts.weights if node.facts else None
-    held = usable(profile.model, seen or ())
+    return _seconds(profile, usable(profile.model, (node.facts.weights or ()) if node.facts else ()))
+
+
+def _seconds(profile: ProfileSpec, held: Sequence[contract.Weights]) -> int:
     sizes = [one.size_bytes for one in held if one.size_bytes is not None]
     size = max(sizes) if sizes else profile.model.size_bytes
     local = bool(held) and all(one.shared is False for one in held)

@@ -9,8 +9,7 @@ builds, and
 from __future__ import annotations
 
 from llmgw.engines.base import Launch, MetricNames, Traits, readiness, refused
-from llmgw.engines.unit_before import command_on, given_before, variable_before
-from llmgw.engines.weights_path import model_source
+from llmgw.engines.unit_before import command_on, model_on, variable_before
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -43,14 +42,15 @@ class LlamaCpp:
             return f"llama.cpp is given a GGUF file: set `path` of model {profile.model.name}"
         return refused(profile)
 
-    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:  # noqa: ARG002 - alone
+    def launch(self, assignment: Assignment, member: Member, node: Node, leader: Node) -> Launch:
         """See `Engine.launch`."""
         profile = assignment.profile
         served = assignment.service.served_name
+        source = model_on(assignment, member, node)
         argv = [
             *command_on(self.traits, assignment, member, node),
             "--model",
-            model_source(profile.model, node, given_before(assignment, member, node, "--model")),
+            source,
             "--alias",
             served,
             "--host",
@@ -73,7 +73,7 @@ class LlamaCpp:
             env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         if (vulkan := _vulkan(assignment, member, node)) is not None:
             env[VULKAN] = vulkan
-        ready = readiness(assignment, member, node, self.traits)
+        ready = readiness(assignment, member, node, leader, self.traits, source=source)
         return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
 
 

@@ -25,8 +25,7 @@ from llmgw.engines.members import (
     rendezvous,
     with_port,
 )
-from llmgw.engines.unit_before import command_on, given_before
-from llmgw.engines.weights_path import hub_environment, model_source
+from llmgw.engines.unit_before import command_on, hub_on, model_on
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -62,7 +61,7 @@ class SGLang:
         command = command_on(self.traits, assignment, member, node)
         if command[-1].rpartition("/")[2] == "sglang":
             command = (*command, "serve")
-        source = model_source(profile.model, node, given_before(assignment, member, node, "--model-path"))
+        source = model_on(assignment, member, node)
         argv = [*command, "--model-path", source, "--served-model-name", served]
         if profile.model.revision is not None and source == profile.model.hf_id:
             argv += ["--revision", profile.model.revision]
@@ -74,12 +73,12 @@ class SGLang:
         argv += _meeting(assignment, leader)
         argv += _limits(profile)
         env = profile.env | device_env(profile, member) | network(assignment, member)
-        env |= hub_environment(profile.model, node)
+        env |= hub_on(assignment, member, node)
         if len(assignment.members) > 1 and (address := own_address(node)) is not None:
             env["SGLANG_HOST_IP"] = address
         if member.domain is not None:
             env["NCCL_CUMEM_ENABLE"] = "1"  # SGLang sets 0 where nobody did, and that turns multi-node NVLink off
-        ready = readiness(assignment, member, node, self.traits)
+        ready = readiness(assignment, member, node, leader, self.traits, source=source)
         return Launch((*argv, *profile.args), env, ready, STOP_TIMEOUT_S)
 
 

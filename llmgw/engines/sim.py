@@ -64,7 +64,9 @@ class Simulator:
         env = dict(profile.env)
         if member.devices:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(member.devices)
-        ready = readiness(assignment, member, node, self.traits)
+        # It reads no weights, so that none that are seen may change what it is told.
+        source = profile.model.hf_id or profile.model.name
+        ready = readiness(assignment, member, node, leader, self.traits, source=source)
         return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
 
 

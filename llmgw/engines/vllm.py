@@ -17,8 +17,7 @@ from llmgw.engines.base import (
     refused,
 )
 from llmgw.engines.members import RENDEZVOUS_OFFSET, network, own_address, rendezvous
-from llmgw.engines.unit_before import command_on, given_before
-from llmgw.engines.weights_path import hub_environment, model_source
+from llmgw.engines.unit_before import command_on, hub_on, model_on
 from llmgw.model.ids import EngineKind
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -27,9 +26,9 @@ from llmgw.model.replica import ProfileSpec
 KIND = EngineKind("vllm")
 SHUTDOWN_TIMEOUT_S = 20
 """How long vLLM lets requests finish after SIGTERM; its own default of 0 aborts them."""
-PATIENCE_S = 14_400
-"""How long vLLM waits for its own ranks where the profile says nothing. llmgw's own deadline follows the size of
-the weights; this one is in the environment, and must not change with what nodes see of them.
+PATIENCE_S = 86_400
+"""How long vLLM waits for its own ranks. It is llmgw's own deadline that counts, and that one changes with the profile
+and with what is seen of the weights; this one is in the environment, where any change would restart.
 """
 EXIT_S = 10
 """vLLM exits up to this long after its last stream has ended (domain.md K)."""
@@ -67,7 +66,7 @@ class Vllm:
         command = command_on(self.traits, assignment, member, node)
         if command[-1].rpartition("/")[2] in _ENTRANCES:
             command = (*command, "serve")
-        source = model_source(profile.model, node, given_before(assignment, member, node, command[-1]))
+        source = model_on(assignment, member, node)
         argv = [*command, source, "--served-model-name", served]
         if profile.model.revision is not None and source == profile.model.hf_id:
             argv += ["--revision", profile.model.revision]
@@ -78,12 +77,13 @@ class Vllm:
             argv += _ranks(assignment, member, leader)
         argv += _limits(profile)
         argv += ["--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S)]
-        env = _patience(profile) | _processor(profile) | profile.env
-        env |= device_env(profile, member) | network(assignment, member) | hub_environment(profile.model, node)
+        env = {"VLLM_ENGINE_READY_TIMEOUT_S": str(PATIENCE_S)} | _processor(profile) | profile.env
+        env |= device_env(profile, member) | network(assignment, member)
+        env |= hub_on(assignment, member, node)
         address = own_address(node)
         if address is not None:
             env["VLLM_HOST_IP"] = address
-        ready = readiness(assignment, member, node, self.traits)
+        ready = readiness(assignment, member, node, leader, self.traits, source=source)
         return Launch((*argv, *profile.args), env, ready, SHUTDOWN_TIMEOUT_S + EXIT_S)
 
 
@@ -101,10 +101,6 @@ def _parallel(profile: ProfileSpec, member: Member) -> list[str]:
     if profile.expert_parallel:
         argv.append("--enable-expert-parallel")
     return argv
-
-
-def _patience(profile: ProfileSpec) -> dict[str, str]:
-    return {"VLLM_ENGINE_READY_TIMEOUT_S": str(profile.ready_timeout_s or PATIENCE_S)}
 
 
 def _processor(profile: ProfileSpec) -> dict[str, str]:

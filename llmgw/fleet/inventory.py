@@ -16,8 +16,11 @@ from typing import Any
 from llmgw.errors import LlmgwError
 from llmgw.fleet.hosts import GATEWAY_GROUP, NODE_GROUP, TEMPLATE_FIX, Host, holds_template, relevant
 from llmgw.fleet.unread import unread
+from llmgw.nodekit import contract
 
 _TIMEOUT_S = 60
+PLAYBOOKS = Path(contract.__file__).resolve().parents[3] / "playbooks"
+"""Where the playbooks of this llmgw's own collection lie."""
 JUDGED_LATER = ("llmgw_fabrics",)
 """Variables that the fleet can be shown without: who needs them refuses a template in them (`fabric_settings`)."""
 
@@ -48,7 +51,9 @@ def read_inventory(path: Path) -> tuple[Host, ...]:
 
 
 def _ask_ansible(path: Path) -> dict[str, Any]:
-    command = [str(Path(sys.executable).parent / "ansible-inventory"), "-i", str(path), "--list"]
+    # Variables beside the playbooks that llmgw runs count for these, and those in the current folder do not.
+    beside = ["--playbook-dir", str(PLAYBOOKS)]
+    command = [str(Path(sys.executable).parent / "ansible-inventory"), "-i", str(path), *beside, "--list"]
     environment = os.environ | {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_INVENTORY_UNPARSED_FAILED": "true"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment)  # noqa: S603

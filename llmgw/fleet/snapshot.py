@@ -139,6 +139,7 @@ def _address(host: Host) -> str:
 def _gateway(host: Host, stored: Stored, view: View) -> GatewayHost:
     facts = aging.aged(stored.facts, view.now).gateway if stored.facts else None
     state = NodeState.UNREACHABLE if stored.unreachable_since is not None else NodeState.OK
+    _state_dir(host, _scope(host))  # where its bundle is: only roles read it
     return GatewayHost(NodeName(host.name), state, facts.bundle if facts else None, facts, _address(host))
 
 
@@ -193,22 +194,46 @@ def _labels(host: Host) -> dict[str, str]:
 
 
 def _settings(host: Host) -> NodeSettings:
-    scope = _text(host, "llmgw_scope", "system")
-    if scope not in ("system", "user"):
-        raise _wrong(host, "llmgw_scope", "is neither `system` nor `user`")
+    scope = _scope(host)
     commands = {str(kind): _command(host, command) for kind, command in _mapping(host, "llmgw_engine_commands").items()}
-    directories = host.variables.get("llmgw_model_dirs", [])
-    if not isinstance(directories, list):
-        raise _wrong(host, "llmgw_model_dirs", "is not a list of directories")
     user = _text(host, "llmgw_engine_user", "llmgw") if scope == "system" else None
     return NodeSettings(
         scope=scope,
-        state_dir=_text(host, "llmgw_state_dir", DEFAULT_STATE_DIR[scope]),
+        state_dir=_state_dir(host, scope),
         engine_user=user,
         engine_commands=commands,
-        model_dirs=tuple(map(str, directories)),
+        model_dirs=_model_dirs(host),
         socket_interface=_interface(host),
     )
+
+
+def _scope(host: Host) -> str:
+    scope = _text(host, "llmgw_scope", "system")
+    if scope not in ("system", "user"):
+        raise _wrong(host, "llmgw_scope", "is neither `system` nor `user`")
+    return scope
+
+
+def _state_dir(host: Host, scope: str) -> str:
+    name = "llmgw_state_dir"
+    directory = _text(host, name, DEFAULT_STATE_DIR[scope])
+    if not directory.startswith(("/", "~/") if scope == "user" else "/"):
+        home = ", and not one below `~/`" if scope == "user" else " (`~/` is for `llmgw_scope: user` alone)"
+        raise _wrong(host, name, f"is no absolute path{home}")
+    return directory
+
+
+def _model_dirs(host: Host) -> tuple[str, ...]:
+    name = "llmgw_model_dirs"
+    directories = host.variables.get(name, [])
+    if not isinstance(directories, list):
+        raise _wrong(host, name, "is not a list of directories")
+    for one in directories:
+        if not isinstance(one, str) or not one.startswith("/") or any(character < " " for character in one):
+            raise _wrong(
+                host, name, "names something else than directories by their absolute paths (`~` is not expanded)"
+            )
+    return tuple(directories)
 
 
 def _interface(host: Host) -> str | None:

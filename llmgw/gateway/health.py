@@ -12,6 +12,10 @@ from enum import StrEnum
 SILENT_LIMIT = 2
 """Probes in a row without an answer, and no byte of any request meanwhile, until a ready endpoint counts as failed."""
 UNAVAILABLE = 503
+KEY_REFUSED = (401, 403)
+KEY_WANTED = (
+    "the engine asks for a key, and this gateway has another or none: see LLMGW_SECRET_ in llmgw_gateway_secrets"
+)
 
 
 class State(StrEnum):
@@ -102,6 +106,8 @@ def _after_answer(health: Health, answer: Answered, model: str, now: float) -> H
     not_up = State.FAILED if health.was_ready else State.LOADING
     if answer.status >= 300:  # noqa: PLR2004
         return _moved(health, not_up, f"the health question is answered with {answer.status}", now)
+    if answer.models_status in KEY_REFUSED:
+        return _moved(health, not_up, f"{KEY_WANTED} ({answer.models_status})", now)
     if answer.models is None:
         return _moved(health, not_up, f"the models question is answered with {answer.models_status}", now)
     if model not in answer.models:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from llmgw.capability.stored import stored_method
-from llmgw.engines.members import PORTS_OF_A_MEMBER, ports_needed
+from llmgw.engines.members import ports_needed
 from llmgw.model.ids import DeviceClass, NodeName, ReplicaId
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.placement import Assignment, Member, Rejection
@@ -35,6 +35,7 @@ from llmgw.placement.ledger import Ledger
 from llmgw.placement.memory.device_memory import Appetite
 from llmgw.placement.memory.model_facts import ModelFacts
 from llmgw.placement.pools import pools_of
+from llmgw.placement.port_rows import ports_held
 from llmgw.placement.score import Spot, score, total
 from llmgw.placement.shapes import Shapes
 from llmgw.placement.tally import Tally, even_share
@@ -73,7 +74,7 @@ class Board:
         self.tries_left = MOST_TRIES
         """How much may still be tried to make room."""
         self._disk_was: dict[tuple[ReplicaId, NodeName, str], Key] = {}
-        self._disk_of: dict[tuple[ReplicaId, NodeName], tuple[Key, str]] = {}
+        self._disk_of: dict[tuple[ReplicaId, NodeName], tuple[Key, str, int]] = {}
         ready = {member: one.ready for one in fleet.domains for member in one.ready if len(one.ready) > 1}
         self._states: dict[tuple[int, ...], int] = {}
         self._open: dict[str, dict[NodeName, int]] = {}
@@ -275,6 +276,12 @@ class Board:
                 return False
         return True
 
+    def is_free_for(self, assignment: Assignment) -> bool:
+        """Whether nobody was promised the devices and the memory that a replica which runs has."""
+        needs = assignment.profile.min_memory_bytes or 0
+        found = [(self.ledgers[member.node], member.devices) for member in assignment.members]
+        return all(ledger.has_free(devices, ()) and ledger.has_memory(needs) for ledger, devices in found)
+
     def on(self, ask: Ask, replica: ReplicaId, ledger: Ledger) -> Assignment | None:
         """The assignment of a replica of one member to an eligible node; None when it does not fit there now."""
         if not self.takes(ask, ledger):
@@ -305,8 +312,8 @@ class Board:
     def reserve(self, part: Part) -> None:
         """Let the ports of what runs be taken whatever is placed: it listens there while the plan is carried out."""
         if part.unit.port is not None:
-            count = PORTS_OF_A_MEMBER if (part.unit.members or 1) > 1 else 1
-            self.ledgers[part.node.name].reserve_ports(range(part.unit.port, part.unit.port + count))
+            row = range(part.unit.port, part.unit.port + ports_held(part.unit, self.catalog))
+            self.ledgers[part.node.name].reserve_ports(row)
 
     def vacate(self, instance: Instance, *, still: bool = True) -> None:
         """Note that an instance must leave, so that its devices are others' last choice; with `still` False, that it
@@ -332,7 +339,7 @@ class Board:
                 if room is not None:
                     self._disk_was[replica, member.node, profile.name] = room.filesystem
                     self._disks.promise(room.filesystem, profile.model.name, needs)
-                    self._disk_of[replica, member.node] = (room.filesystem, profile.model.name)
+                    self._disk_of[replica, member.node] = (room.filesystem, profile.model.name, needs)
             ledger.promise(assignment.service.name, profile, member.devices, _ports(assignment, member))
             self._changed(ledger, ledger.classes)
             self.on_node[member.node][replica] = assignment

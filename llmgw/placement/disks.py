@@ -7,6 +7,7 @@ of one model that read the same filesystem need its weights there once.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -45,6 +46,7 @@ class Disks:
     def __init__(self) -> None:
         self._total: dict[Key, int] = {}
         self._models: dict[tuple[Key, str], list[int]] = {}
+        """What replicas of a model need on a filesystem, ascending: the most of it is promised once."""
         self._places: dict[tuple[str, bool], tuple[tuple[Key, contract.Filesystem], ...]] = {}
         self._begun: dict[tuple[str, str], int] = {}
 
@@ -55,7 +57,7 @@ class Disks:
         """
         best: Room | None = None
         for key, filesystem in self._filesystems(node, fetched=model.fetch):
-            own = self._models.get((key, model.name), (0, 0))[1]
+            own = self._models.get((key, model.name), (0,))[-1]
             free = (filesystem.free_bytes or 0) - self._total.get(key, 0) + own
             room = Room(free, key, filesystem.mount_point)
             if at_first is not None and key == at_first[0] and free >= at_first[1]:
@@ -78,19 +80,19 @@ class Disks:
         return known
 
     def promise(self, key: Key, model: str, needs: int) -> None:
-        """Promise `needs` bytes for a model on a filesystem; more replicas of it need nothing more."""
-        entry = self._models.setdefault((key, model), [0, 0])
-        grown = max(0, needs - entry[1])
-        entry[0] += 1
-        entry[1] += grown
-        self._total[key] = self._total.get(key, 0) + grown
+        """Promise `needs` bytes for a model on a filesystem; more replicas of it that need no more take nothing."""
+        entry = self._models.setdefault((key, model), [])
+        before = entry[-1] if entry else 0
+        insort(entry, needs)
+        self._total[key] = self._total.get(key, 0) + entry[-1] - before
 
-    def release(self, key: Key, model: str) -> None:
-        """Take one replica's promise back; the space is free again with the last one."""
+    def release(self, key: Key, model: str, needs: int) -> None:
+        """Take one replica's promise back: what the others need stays promised."""
         entry = self._models[key, model]
-        entry[0] -= 1
-        if not entry[0]:
-            self._total[key] -= entry[1]
+        before = entry[-1]
+        entry.remove(needs)
+        self._total[key] -= before - (entry[-1] if entry else 0)
+        if not entry:
             del self._models[key, model]
 
     def _filesystems(self, node: Node, *, fetched: bool) -> tuple[tuple[Key, contract.Filesystem], ...]:

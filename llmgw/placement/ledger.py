@@ -41,6 +41,7 @@ class Ledger:
         self._first_port, self._last_port = port_range
         system = node.facts.system if node.facts else None
         self._ports: set[int] = set(system.listening_ports or ()) if system else set()
+        self._held_ports: Counter[int] = Counter()
         self._next_port = self._first_port
         memory = node.facts.memory if node.facts else None
         self.total_memory = None if memory is None else memory.total_bytes
@@ -80,6 +81,10 @@ class Ledger:
         """Bytes of host memory that no replica was promised; None when the node reports none (P2)."""
         return self._memory_bytes
 
+    def has_memory(self, needs: int) -> bool:
+        """Whether so many bytes of host memory are unpromised, as far as that is known."""
+        return self._memory_bytes is None or needs <= self._memory_bytes
+
     def memory_is_promised(self) -> bool:
         """Whether replicas were promised some of its host memory."""
         return self.total_memory != self._memory_bytes
@@ -113,9 +118,20 @@ class Ledger:
         """Whether nobody has any of these devices and ports."""
         return not self.taken & self.mask(devices) and self._ports.isdisjoint(ports)
 
-    def reserve_ports(self, ports: Iterable[int]) -> None:
-        """Ports that units hold already, or that leave only while this plan is carried out."""
+    def reserve_ports(self, ports: range) -> None:
+        """The ports of one unit: it holds them already, and where it leaves only while this plan is carried out."""
         self._ports.update(ports)
+        self._held_ports.update(ports)
+
+    def row_is_its_own(self, port: int, held: int, needed: int) -> bool:
+        """Whether the unit that holds `held` ports from `port` on may have `needed` of them: no other unit holds one
+        after the first, and those beyond what it holds are free.
+        """
+        shared = any(self._held_ports[one] > 1 for one in range(port + 1, port + min(held, needed)))
+        return not shared and all(
+            self._first_port <= one <= self._last_port and one not in self._ports
+            for one in range(port + held, port + needed)
+        )
 
     def promise(self, service: str, profile: ProfileSpec, devices: Iterable[DeviceId], ports: Iterable[int]) -> None:
         """Take everything one member of a replica needs, but for disk space."""

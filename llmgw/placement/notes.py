@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llmgw.capability.versions import unchecked
+from llmgw.engines.members import ports_needed
+from llmgw.model.ids import EngineKind, NodeName
+from llmgw.model.node import NodeState
 from llmgw.model.placement import Assignment
 from llmgw.placement.assign import Outcome
 from llmgw.placement.board import Board
@@ -14,8 +17,18 @@ _NAMED = 5
 
 
 def notes(outcome: Outcome) -> tuple[str, ...]:
-    """Sentences about spreads that are not met, cards that were chosen blindly, and new replicas by old facts."""
-    return (*_spreads(outcome.board), *_blind(outcome), *_stale(outcome), *_unchecked(outcome), *_shared(outcome))
+    """Sentences about spreads that are not met, cards that were chosen blindly, new replicas by old facts, engines that
+    differ, and what two replicas have.
+    """
+    return (
+        *_spreads(outcome.board),
+        *_blind(outcome),
+        *_stale(outcome),
+        *_unchecked(outcome),
+        *_mixed(outcome),
+        *_shared(outcome),
+        *_ports(outcome),
+    )
 
 
 def _spreads(board: Board) -> Iterator[str]:
@@ -61,13 +74,35 @@ def _unchecked(outcome: Outcome) -> Iterator[str]:
     }
     told: dict[str, list[str]] = {}
     for name, kind in sorted(new):
-        facts = outcome.board.ledgers[name].node.facts
-        engines = (facts.engines or ()) if facts is not None else ()
-        why = unchecked(kind, next((one.version for one in engines if one.kind == kind), None))
+        why = unchecked(kind, _version(outcome.board, name, kind))
         if why is not None:
             told.setdefault(why, []).append(name)
     for why, names in sorted(told.items()):
         yield f"{', '.join(names[:_NAMED])}{' and others' if len(names) > _NAMED else ''}: {why}"
+
+
+def _version(board: Board, node: NodeName, kind: EngineKind) -> str | None:
+    facts = board.ledgers[node].node.facts
+    engines = (facts.engines or ()) if facts is not None else ()
+    return next((one.version for one in engines if one.kind == kind), None)
+
+
+def _mixed(outcome: Outcome) -> Iterator[str]:
+    """Replicas that stay on nodes which have different versions of their engine by now: ranks of two versions do not
+    speak to one another.
+    """
+    for one in outcome.placement.assignments:
+        if not one.kept or len(one.members) == 1:
+            continue
+        kind = one.profile.engine
+        on = {member.node: _version(outcome.board, member.node, kind) for member in one.members}
+        versions = {node: version for node, version in sorted(on.items()) if version is not None}
+        if len(set(versions.values())) > 1:
+            told = ", ".join(f"{node} has {version}" for node, version in versions.items())
+            yield (
+                f"{one.replica}: the versions of {kind} on its nodes differ now ({told}): it stays on the one that it"
+                " runs; install one version on all of them"
+            )
 
 
 def _shared(outcome: Outcome) -> Iterator[str]:
@@ -80,6 +115,24 @@ def _shared(outcome: Outcome) -> Iterator[str]:
     for (node, uuid), replicas in sorted(holders.items()):
         if len(replicas) > 1:
             yield f"device {uuid} of {node} is named by the units of {' and '.join(replicas)}: stop one of them"
+
+
+def _ports(outcome: Outcome) -> Iterator[str]:
+    """Replicas of which each needs a port of the other: there was no row of free ones to give one of them."""
+    holders: dict[tuple[str, int], list[str]] = {}
+    for one in outcome.placement.assignments:
+        needed = ports_needed(one.profile)
+        for member in one.members:
+            if outcome.board.ledgers[member.node].node.state is not NodeState.OK:
+                continue
+            for port in range(member.port, member.port + needed):
+                holders.setdefault((member.node, port), []).append(one.replica)
+    for (node, port), replicas in sorted(holders.items()):
+        if len(replicas) > 1:
+            yield (
+                f"port {port} of {node} is needed by {' and by '.join(replicas)}, and no row of ports is free: widen"
+                " `port_range` of `fleet`"
+            )
 
 
 def _unjoined(board: Board, assignment: Assignment) -> Iterator[str]:

@@ -48,8 +48,8 @@ def load_plan(data: bytes) -> Plan:
 
 
 def plan_summary(plan: Plan) -> dict[str, Any]:
-    """What a reader wants of a plan: actions, what cannot be placed and why, what is left alone, what is fetched; no unit
-    texts.
+    """What a reader wants of a plan: actions, what cannot be placed and why, what is left alone, what is fetched; no
+    unit texts.
     """
     summary: dict[str, Any] = _plans().dump_python(plan, mode="json", include=set(_SUMMARY))
     fetches = [

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from llmgw.catalog.gateway_secrets import secret_variable
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId
 from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.model.route import Endpoint, Route, RouteTable
@@ -33,11 +34,6 @@ class Serving:
 def endpoint_id(replica: str, node: str) -> EndpointId:
     """`chat/0@n1`."""
     return EndpointId(f"{replica}@{node}")
-
-
-def secret_variable(name: str) -> str:
-    """The variable by which a gateway has the secret of that name: `LLMGW_SECRET_ENGINE_KEY` for `engine-key`."""
-    return "LLMGW_SECRET_" + "".join(one if one.isalnum() else "_" for one in name).upper()
 
 
 def build_routes(

@@ -11,6 +11,6 @@ def credentials(unit: MemberUnit) -> list[str]:
     """One line for each secret, under its name; two variables may have one secret."""
     folder = f"{unit.node.settings.state_dir}/secrets"
     return [
-        f"LoadCredential={name}:{quoting.home_line(f'{folder}/{name}')}"
+        f"LoadCredential={quoting.line(name)}:{quoting.home_line(f'{folder}/{name}')}"
         for name in sorted(set(unit.profile.secrets.values()))
     ]

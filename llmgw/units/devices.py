@@ -58,8 +58,7 @@ def _minors_before(unit: MemberUnit) -> str | None:
     facts = unit.node.facts
     if _cards(unit) is not None or facts is None:
         return None
-    text = next((one.text for one in facts.units or () if one.name == unit.name and one.text), "")
-    found = _MADE.search(text)
+    found = _MADE.search(unit.text_before)
     return found[1].rstrip() if found else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmgw.engines.base import Launch
+from llmgw.engines.unit_text import unit_text
 from llmgw.model.ids import Digest, NodeName, UnitName
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -34,6 +35,11 @@ class MemberUnit:
     def node(self) -> Node:
         """The node that it runs on."""
         return self.nodes[self.member.node]
+
+    @property
+    def text_before(self) -> str:
+        """What the unit says on its node now; empty where there is none, or it is unknown."""
+        return unit_text(self.assignment, self.member, self.node)
 
     @property
     def profile(self) -> ProfileSpec:

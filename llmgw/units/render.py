@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from llmgw.engines.engine_version import engine_version
+from llmgw.engines.group_versions import with_versions_that_run
 from llmgw.engines.registry import api_key_secret, engine_of
 from llmgw.errors import LlmgwError
 from llmgw.model.ids import Digest, NodeName
@@ -17,7 +19,7 @@ from llmgw.units.group_digest import group_digest
 from llmgw.units.member_unit import MemberUnit
 from llmgw.units.restarts import stop_timeout_s
 from llmgw.units.service_section import service_section
-from llmgw.units.started_with import engine_version, started_with, unit_name
+from llmgw.units.started_with import started_with, unit_name
 from llmgw.units.unit_section import unit_section
 from llmgw.units.versions import known
 
@@ -53,6 +55,7 @@ def _member_unit(
     engine = engine_of(assignment.profile.engine)
     if engine is None:
         raise LlmgwError("engine-unknown", f"engine {assignment.profile.engine} cannot be started by this version")
+    nodes = with_versions_that_run(assignment, nodes)
     leader = nodes[assignment.leader.node]
     launches = {one.rank: engine.launch(assignment, one, nodes[one.node], leader) for one in assignment.members}
     launch = launches[member.rank]
@@ -80,7 +83,7 @@ def _body(unit: MemberUnit) -> str:
         "# Written by llmgw. Edits made here are seen as drift and replaced by the next apply.",
         *unit_section(unit),
         "",
-        *known(service_section(unit), unit.node),
+        *known(service_section(unit), unit),
         "",
         "[Install]",
         f"WantedBy={target}",

@@ -15,6 +15,8 @@ from llmgw.units.resources import resources
 from llmgw.units.restarts import restarts
 from llmgw.units.sandbox import sandbox
 
+_TO_A_FILE = "StandardOutput=append:"
+
 
 def service_section(unit: MemberUnit) -> list[str]:
     """The lines, heading first."""
@@ -41,10 +43,13 @@ def service_section(unit: MemberUnit) -> list[str]:
 
 def _output(unit: MemberUnit) -> list[str]:
     """Where the engine's output goes: the journal under a name of its own, or a file on the few machines whose manager
-    has none.
+    has none. While nobody can tell, where it went already.
     """
     facts = unit.node.facts
-    if facts is not None and facts.system is not None and facts.system.journal is False:
+    journal = facts.system.journal if facts is not None and facts.system is not None else None
+    if journal is None:
+        journal = f"\n{_TO_A_FILE}" not in unit.text_before
+    if not journal:
         path = quoting.home_line(f"{unit.node.settings.state_dir}/logs/{unit.identifier}.log")
-        return [f"StandardOutput=append:{path}", "StandardError=inherit"]
+        return [f"{_TO_A_FILE}{path}", "StandardError=inherit"]
     return [f"SyslogIdentifier={unit.identifier}"]

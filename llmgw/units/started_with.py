@@ -7,8 +7,8 @@ start on. Secrets are in it by name: their values are in no digest (R10).
 
 from __future__ import annotations
 
-from llmgw.engines.base import Launch, command_of
-from llmgw.engines.registry import engine_of
+from llmgw.engines.base import Launch
+from llmgw.engines.engine_version import engine_version
 from llmgw.model.ids import UnitName
 from llmgw.model.node import Node
 from llmgw.model.placement import Assignment, Member
@@ -33,19 +33,3 @@ def started_with(assignment: Assignment, member: Member, node: Node, launch: Lau
     secrets = assignment.profile.secrets
     # What is empty is left out: a unit that was written before there were secrets must not restart for them.
     return covered | ({"secrets": dict(sorted(secrets.items()))} if secrets else {})
-
-
-def engine_version(assignment: Assignment, member: Member, node: Node) -> str | None:
-    """The engine's version on the node; when it cannot be told now, the one the unit was written for, so that nothing
-    restarts for it.
-    """
-    if node.facts is None:
-        return None
-    engine = engine_of(assignment.profile.engine)
-    command = None if engine is None else command_of(engine.traits, node)
-    for one in node.facts.engines or ():
-        if one.kind == assignment.profile.engine and one.command == command and one.version is not None:
-            return one.version
-    name = unit_name(assignment, member)
-    written = next((unit.text for unit in node.facts.units or () if unit.name == name and unit.text), None)
-    return None if written is None else unitfile.parse(written).engine_version

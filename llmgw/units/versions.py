@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llmgw.model.node import Node
+from llmgw.units.member_unit import MemberUnit
 
 ASSUMED = 249
 """Where the version is not known: what every distribution that is still cared for has."""
@@ -24,9 +24,18 @@ _SINCE = {
 }
 
 
-def known(lines: Iterable[str], node: Node) -> list[str]:
-    """The lines whose setting the node's systemd has."""
-    system = node.facts.system if node.facts is not None else None
-    version = system.systemd_version if system is not None else None
-    has = ASSUMED if version is None else version
-    return [line for line in lines if _SINCE.get(line.partition("=")[0], 0) <= has]
+def known(lines: Iterable[str], unit: MemberUnit) -> list[str]:
+    """The lines whose setting the node's systemd has; while its version is not known, those that are no newer than what
+    the unit has already.
+    """
+    facts = unit.node.facts
+    system = facts.system if facts is not None else None
+    has = system.systemd_version if system is not None else None
+    if has is None:
+        before = unit.text_before
+        has = max(map(_since, before.split("\n"))) if before else ASSUMED
+    return [line for line in lines if _since(line) <= has]
+
+
+def _since(line: str) -> int:
+    return _SINCE.get(line.partition("=")[0], 0)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from llmgw.cli.init import ANSIBLE_CFG
 from tests.fleet.lab.hosts import Lab
 from tests.fleet.site import GATEWAY, Site, build_wheel, recap, wait_for
 
@@ -22,7 +23,8 @@ STATE = "/var/lib/llmgw"
 WHEELS = "/srv/llmgw-roles"
 SYSCTL = "/etc/sysctl.d/90-llmgw.conf"
 KERNEL = "/proc/sys/net/ipv4"
-FLEET, KEY = "/home/deploy/fleet", "/home/deploy/key"
+HOME = "/home/deploy/my-fleet"
+FLEET, KEY = f"{HOME}/inventory", "/home/deploy/key"
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +123,16 @@ def test_secrets_go_with_their_names_and_a_container_tells_which_ports_it_cannot
     assert "a new one" not in journal
 
 
+def test_secrets_stay_where_the_variable_is_not_there_and_go_where_it_is_empty(site: Site) -> None:
+    site.lab.ssh(NODE, f"mkdir -p {STATE}/secrets && echo {VALUE} > {STATE}/secrets/key", check=True)
+    before = site.lab.ssh(NODE, f"stat -c '%n %a %y' {STATE}/secrets {STATE}/secrets/*", check=True).stdout
+    variables(site, llmgw_engine_kinds=[], llmgw_wheelhouse=WHEELS, llmgw_secret={"key": "of a misspelled name"})
+    site.playbook("prepare", "--limit", NODE)
+    assert site.lab.ssh(NODE, f"stat -c '%n %a %y' {STATE}/secrets {STATE}/secrets/*", check=True).stdout == before
+    prepare(site, "--limit", NODE, llmgw_secrets={})
+    assert site.lab.ssh(NODE, f"ls {STATE}/secrets", check=True).stdout == ""
+
+
 @pytest.fixture
 def controller(site: Site, tmp_path: Path) -> Iterator[Site]:
     """The gateway's host with llmgw on it, a fleet directory of the user deploy, and that user's way into two nodes."""
@@ -134,12 +146,15 @@ def controller(site: Site, tmp_path: Path) -> Iterator[Site]:
     hosts = (site.folder / "hosts.yml").read_text().replace(str(site.lab.key), KEY)
     hosts = hosts.replace(str(site.lab.key.with_name("cp")), "/home/deploy/.ansible/cp")
     catalog = (site.folder / "catalog.yaml").read_text()
-    site.lab.put(GATEWAY, {f"{FLEET}/hosts.yml": hosts, f"{FLEET}/catalog.yaml": catalog, KEY: site.lab.key})
-    site.lab.ssh(GATEWAY, f"chown -R deploy: {FLEET} {KEY} && chmod 600 {KEY}", check=True)
+    files = {f"{FLEET}/hosts.yml": hosts, f"{FLEET}/catalog.yaml": catalog, f"{HOME}/ansible.cfg": ANSIBLE_CFG}
+    site.lab.put(GATEWAY, {**files, KEY: site.lab.key})
+    site.lab.ssh(GATEWAY, f"chown -R deploy: {HOME} {KEY} && chmod 600 {KEY}", check=True)
     yield site
     site.lab.ssh(GATEWAY, "systemctl disable --now llmgw-facts.timer llmgw-facts-all.timer llmgw-reconcile.timer")
     units = "/etc/systemd/system/llmgw-facts* /etc/systemd/system/llmgw-reconcile*"
-    site.lab.ssh(GATEWAY, f"rm -rf {FLEET} {KEY} {units} && systemctl daemon-reload", check=True)
+    site.lab.ssh(GATEWAY, "systemctl stop 'llmgw-facts*' 'llmgw-reconcile*'")
+    site.lab.ssh(GATEWAY, f"rm -rf {HOME} {KEY} {units} && systemctl daemon-reload", check=True)
+    site.lab.ssh(GATEWAY, "systemctl reset-failed", check=True)
 
 
 def test_timers_read_the_fleet_again_and_again_and_apply_only_where_that_is_asked_for(controller: Site) -> None:
@@ -162,6 +177,8 @@ def test_timers_read_the_fleet_again_and_again_and_apply_only_where_that_is_aske
     reading = {"llmgw-facts.timer", "llmgw-facts-all.timer"}
     assert run(interval_s=2) > 0
     assert timers() == reading
+    environment = ssh(GATEWAY, "systemctl show -P Environment llmgw-facts.service", check=True).stdout.split()
+    assert f"ANSIBLE_CONFIG={HOME}/ansible.cfg" in environment
     wait_for(lambda: len(collected()) == 2, 90, "the first facts of two nodes")
     first = collected()
     wait_for(lambda: min(collected()) > max(first), 90, "newer facts of both")

@@ -227,3 +227,17 @@ def test_the_engine_refuses_who_has_no_key_and_answers_the_gateway(site: Site) -
         for name in ("keyed", "plain"):
             answer = client.chat.completions.create(model=name, messages=question)
             assert answer.choices[0].message.content
+
+
+@pytest.mark.usefixtures("said")
+def test_a_secret_that_a_node_lacks_is_told_with_what_to_do_and_the_engine_is_put_back(site: Site) -> None:
+    catalog = site.folder / "catalog.yaml"
+    catalog.write_text(CATALOG.replace("HF_TOKEN: hf-token", "HF_TOKEN: not-there"))
+    done = site.llmgw("apply")
+    catalog.write_text(CATALOG)
+    assert done.status == 4, done.out + done.err
+    said = done.out + done.err
+    assert "a secret that it names is not on the node: name it in llmgw_secrets and run the playbook" in said
+    assert "llmgw-keyed.0.0.service: Failed at step CREDENTIALS" in said, said
+    assert "llmgw-sim" not in said, "what the engine before said is not shown"
+    assert site.lab.ssh(NODE, "systemctl is-active llmgw-keyed.0.0.service").stdout.strip() == "active"

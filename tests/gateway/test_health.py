@@ -70,6 +70,11 @@ def test_probes_move_an_endpoint_between_states(probes: list[Probe], state: Stat
     assert (health.detail is None) == (state is State.READY)
 
 
+def test_an_engine_that_refuses_the_gateways_key_says_which_variable_to_set() -> None:
+    assert "LLMGW_SECRET_" in (after(Answered(200, None, 401)).detail or "")
+    assert "LLMGW_SECRET_" in (after(GOOD, Answered(200, None, 403)).detail or "")
+
+
 def test_a_failed_request_takes_a_ready_endpoint_out_and_the_next_good_probe_brings_it_back() -> None:
     out = after_failure(after(GOOD), "connection_lost", 5.0)
     assert (out.state, out.since, out.detail) == (State.FAILED, 5.0, "a request failed: connection lost")

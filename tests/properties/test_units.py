@@ -49,7 +49,7 @@ def test_arguments_variables_and_secrets_arrive_as_the_catalog_has_them(
     words = command_of(case)
     if wanted.secrets:
         assert words[3] == state.replace("~", "/home/op", 1) + "/guard.py"
-        given_to_the_guard = words[3 : words.index("--")]
+        given_to_the_guard = words[4 : words.index("--")]
         assert given_to_the_guard[1::2] == [f"{key}={name}" for key, name in sorted(wanted.secrets.items())]
         words = words[words.index("--") + 1 :]
     assert words[0] == "/opt/llmgw/engines/sim/bin/llmgw-sim"

@@ -42,14 +42,18 @@ def member(rank: int, on: Node, count: int, **more: object) -> Member:
     return replace(Member(rank, on.name, devices, 18000 + 3 * rank), **more)  # type: ignore[arg-type]
 
 
-def case(wanted: ProfileSpec, *members: Member, on: Node, leader: Node | None = None) -> Case:
+def placed(wanted: ProfileSpec, *members: Member) -> Assignment:
     chat = service("chat", served_name="org/Chat", profiles=(wanted,))
-    placed = Assignment(ReplicaId("chat/0"), chat, wanted, members)
+    return Assignment(ReplicaId("chat/0"), chat, wanted, members)
+
+
+def case(wanted: ProfileSpec, *members: Member, on: Node, leader: Node | None = None) -> Case:
+    replica = placed(wanted, *members)
     engine = engine_of(wanted.engine)
     assert engine is not None
     own = next(one for one in members if one.node == on.name)
     leader = leader or (N1 if len(members) > 1 else on)
-    return Case(placed, own, leader, engine.launch(placed, own, on, leader))
+    return Case(replica, own, leader, engine.launch(replica, own, on, leader))
 
 
 def started(wanted: ProfileSpec, *members: Member, on: Node) -> Launch:

@@ -107,6 +107,7 @@ class Node:
         description: str = "test",
         extra: str = "",
         stop_s: int = 5,
+        members: int = 1,
         environment_files: Mapping[str, str] | None = None,
     ) -> host_change.WantedUnit:
         """A unit that runs a command; what the process digest covers is the command."""
@@ -121,7 +122,7 @@ class Node:
             engine="sim",
             replica=f"{service}/0",
             rank=0,
-            members=1,
+            members=members,
             served_name=service,
             address=readiness.address,
             port=readiness.port,
@@ -152,7 +153,7 @@ class Node:
     ) -> tuple[observed.Survey, host_change.HostChange]:
         survey = observed.survey(self.host, self.manager, str(self.state_dir))
         paths = host_change.companion_paths(survey.units, present, survey.drop_ins)
-        contents = {path: (raw.decode() if (raw := self.host.read(path)) is not None else None) for path in paths}
+        contents = observed.texts(self.host, paths)
         return survey, host_change.compute(
             survey.units, present, absent, self.manager.unit_dir, contents=contents, drop_ins=survey.drop_ins
         )

@@ -52,12 +52,12 @@ class Group:
             engine = f"{sys.executable} {SIMULATOR} --model tiny --served-model-name group {meeting} --node-rank {rank}"
             if rank:
                 engine += " --headless"
-                readiness = Readiness("unit", start_timeout_s=20, ready_timeout_s=20)
+                readiness = Readiness("leader", "127.0.0.1", self.port, expect_model="group", ready_timeout_s=40)
             else:
                 engine += f" --port {self.port} --itl-ms 20 --load-seconds {load_s} --shutdown-timeout 15"
                 readiness = Readiness("http", "127.0.0.1", self.port, expect_model="group", ready_timeout_s=40)
             command = f"/usr/bin/env python3 -I {node.state_dir}/guard.py {group} -- {engine}"
-            self.units.append(node.unit(f"rank{rank}", command, readiness, stop_s=30))
+            self.units.append(node.unit(f"rank{rank}", command, readiness, stop_s=30, members=size))
 
     def show(self, rank: int, what: str) -> str:
         return self.node.systemctl("show", "-p", what, "--value", self.units[rank].name)

@@ -14,6 +14,7 @@ from llmgw.catalog.checks.gateway import check_fleet, check_gateway
 from llmgw.catalog.checks.later import check_later
 from llmgw.catalog.checks.models import check_models
 from llmgw.catalog.checks.profiles import check_profiles
+from llmgw.catalog.checks.secrets import check_secrets
 from llmgw.catalog.checks.services import check_services
 from llmgw.catalog.problem import Problem
 from llmgw.catalog.schema.document import Document
@@ -23,6 +24,7 @@ def check(document: Document) -> Iterator[Problem]:
     """Every problem of a document, in no order."""
     yield from check_models(document)
     yield from check_profiles(document)
+    yield from check_secrets(document)
     yield from check_capability(document)
     yield from check_services(document)
     yield from check_gateway(document)

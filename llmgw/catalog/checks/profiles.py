@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from llmgw.capability.engines import ENGINES
 from llmgw.catalog import codes
 from llmgw.catalog.checks.references import dangling, repeated
+from llmgw.catalog.checks.secrets_apart import check_secret_names, in_argument, in_variable
 from llmgw.catalog.parallelism import CPU, Shape, is_mig, shape
 from llmgw.catalog.problem import Problem
 from llmgw.catalog.schema.document import Document
@@ -17,10 +18,6 @@ from llmgw.catalog.schema.profiles import Profile
 from llmgw.catalog.tree import Path
 
 _SHAPE_FIELDS = ("gpus", "nodes", "tensor_parallel", "pipeline_parallel", "data_parallel")
-_SECRET_VARIABLE = re.compile(r"(^|_)(API_KEY|ACCESS_KEY|PRIVATE_KEY|TOKEN|SECRET|PASSWORD|PASSWD)$")
-_SECRET_OPTION = re.compile(
-    r"(API_KEY|ACCESS_KEY|PRIVATE_KEY|(HF|HUB|AUTH|ACCESS|BEARER)_TOKEN|SECRET|PASSWORD|PASSWD)$"
-)
 _RESERVED_VARIABLE = re.compile(r"LLMGW_.*|(CUDA|NVIDIA|GGML_VK)_VISIBLE_DEVICES|CUDA_DEVICE_ORDER")
 _RESERVED_NETWORK = frozenset(
     {
@@ -36,8 +33,6 @@ _RESERVED_NETWORK = frozenset(
 """They differ from node to node, and one value for all of them joins nodes that do not reach each other."""
 _PORTS = frozenset({"VLLM_PORT"})
 _CACHE = frozenset({"HF_HUB_CACHE", "HF_HUB_OFFLINE"})
-_SHOWN = "is shown in unit files, plans and process lists"
-_KEPT_APART = "Remove it: no secret belongs in a catalog. `secrets` of the profile names one that its nodes hold."
 _SERVED_NAME = "`served_name` and `aliases` of the service say the names that it answers to"
 _RESERVED_OPTIONS = {
     "--host": "engines bind to the node's address, which `llmgw_address` of the inventory says",
@@ -63,6 +58,7 @@ def check_profiles(document: Document) -> Iterator[Problem]:
         yield from _environment(path, profile, fetched=model is not None and model.weights.fetch != "never")
         yield from _secrets(path, profile)
         yield from _arguments(path, profile)
+    yield from check_secret_names(document)
 
 
 def _parallelism(path: Path, profile: Profile) -> Iterator[Problem]:
@@ -132,7 +128,7 @@ def _balanced(profile: Profile) -> str:
 
 
 def _environment(path: Path, profile: Profile, *, fetched: bool) -> Iterator[Problem]:
-    for name in profile.env:
+    for name, value in profile.env.items():
         at = (*path, "env", name)
         if _RESERVED_VARIABLE.fullmatch(name):
             why = f"llmgw itself sets `{name}` for each replica"
@@ -151,9 +147,8 @@ def _environment(path: Path, profile: Profile, *, fetched: bool) -> Iterator[Pro
                 "Remove it; `llmgw_fabrics` and `llmgw_socket_interface` of the inventory say how nodes are joined."
             )
             yield Problem(at, codes.RESERVED, why, remedy, at_key=True)
-        elif _SECRET_VARIABLE.search(name.upper()):
-            why = f"`{name}` looks like a secret, and `env` {_SHOWN}"
-            yield Problem(at, codes.SECRET, why, _KEPT_APART, at_key=True)
+        else:
+            yield from in_variable(at, name, value)
 
 
 def _secrets(path: Path, profile: Profile) -> Iterator[Problem]:
@@ -169,16 +164,22 @@ def _secrets(path: Path, profile: Profile) -> Iterator[Problem]:
 def _arguments(path: Path, profile: Profile) -> Iterator[Problem]:
     own = ENGINES[profile.engine].own_options
     for number, item in enumerate(profile.args):
-        option = item.partition("=")[0]
+        at: Path = (*path, "args", number)
+        option = _option(item)
         if option in _RESERVED_OPTIONS:
             why = f"llmgw itself gives `{option}` to each replica"
             remedy = f"Remove it; {_RESERVED_OPTIONS[option]}."
-            yield Problem((*path, "args", number), codes.RESERVED, why, remedy)
+            yield Problem(at, codes.RESERVED, why, remedy)
         elif option in own:
             why = f"llmgw itself gives `{option}` to each replica of {profile.engine}"
             where = "of the model" if own[option] in Model.model_fields else "of the profile"
             remedy = f"Remove it; `{own[option]}` {where} says it."
-            yield Problem((*path, "args", number), codes.RESERVED, why, remedy, reads=((*path, "engine"),))
-        elif option.startswith("-") and _SECRET_OPTION.search(option.upper().replace("-", "_")):
-            why = f"`{option}` takes a secret, and `args` {_SHOWN}"
-            yield Problem((*path, "args", number), codes.SECRET, why, _KEPT_APART)
+            yield Problem(at, codes.RESERVED, why, remedy, reads=((*path, "engine"),))
+        else:
+            yield from in_argument(at, item, option)
+
+
+def _option(item: str) -> str:
+    """The option that an argument is, as engines read it: `--tensor_parallel_size=4` is `--tensor-parallel-size`."""
+    name = item.partition("=")[0]
+    return name.replace("_", "-") if name.startswith("--") else name

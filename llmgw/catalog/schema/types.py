@@ -74,7 +74,7 @@ VariableName = Annotated[
 SecretName = Annotated[
     str,
     Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$"),
-    Expects("the name of a secret: lower-case letters, digits, `.`, `_` and `-`, at most 60 characters"),
+    Expects("the name of a secret: lower-case letters, digits, `.`, `_` and `-`, at most 60 characters", hidden=True),
 ]
 HubId = Annotated[
     str,

@@ -163,6 +163,7 @@ def _weights(
         known.tensors,
         Cut(profile.tensor_parallel, profile.pipeline_parallel),
         quantization=profile.quantization,
+        copies=profile.data_parallel if habits.copies_share_experts else 1,
         experts_whole=profile.expert_parallel
         or any(_value(profile.args, (option,)) is not None for option in _EXPERT_PARALLEL),
     )

@@ -43,9 +43,12 @@ class Tensors:
     architecture: contract.ModelArchitecture | None = None
 
 
-def on_a_rank(tensors: Tensors, cut: Cut, *, quantization: str | None = None, experts_whole: bool = False) -> Span:
+def on_a_rank(
+    tensors: Tensors, cut: Cut, *, quantization: str | None = None, experts_whole: bool = False, copies: int = 1
+) -> Span:
     """Bytes of the weights on the rank that has the most. `experts_whole`: expert parallelism, where each rank has some
-    experts instead of a part of every one. `quantization`: what the engine does to weights of 16 bits as it loads them.
+    experts instead of a part of every one. `copies`: of the rest of the model, over whose ranks experts are spread.
+    `quantization`: what the engine does to weights of 16 bits as it loads them.
     """
     total, architecture = tensors.bytes, tensors.architecture
     total = _as_loaded(total, architecture, quantization)
@@ -54,10 +57,11 @@ def on_a_rank(tensors: Tensors, cut: Cut, *, quantization: str | None = None, ex
     parts = _Parts.of(architecture, total.likely)
     ranks = cut.tensor
     heads = architecture.kv_heads or ranks
-    copies = max(1, -(-heads // ranks)) / heads
-    experts = architecture.experts or ranks
-    share = (-(-experts // ranks) / experts) if experts_whole else 1 / ranks
-    body = parts.rest / ranks + parts.whole + parts.keys * copies + parts.experts * share
+    repeated = max(1, -(-heads // ranks)) / heads
+    sharing = ranks * copies
+    experts = architecture.experts or sharing
+    share = (-(-experts // sharing) / experts) if experts_whole else 1 / sharing
+    body = parts.rest / ranks + parts.whole + parts.keys * repeated + parts.experts * share
     body /= total.likely - parts.outside or 1.0
     outside = parts.outside / total.likely / ranks
     inside = 1 - parts.outside / total.likely

@@ -31,6 +31,23 @@ def test_check_counts_what_is_sound(fleet: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("ok: 1 service, 2 replicas, 1 profile, 1 file\n", "")
 
 
+def test_a_catalog_is_named_by_its_path_or_as_other_commands_have_it(
+    fleet: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fleet / "catalog.yaml").rename(fleet / "other.yaml")
+    other = str(fleet / "other.yaml")
+    for arguments in ([other], ["--catalog", other]):
+        assert run(["catalog", "check", *arguments]) == 0
+        assert run(["catalog", "show", *arguments]) == 0
+    assert run(["catalog", "check", other, "--catalog", other]) == 64
+    monkeypatch.setenv("LLMGW_CATALOG", str(fleet / "nowhere.yaml"))
+    assert run(["catalog", "check", other]) == 0
+    assert run(["catalog", "check", "--catalog", other]) == 0
+    capsys.readouterr()
+    assert run(["catalog", "check"]) == 1
+    assert "nowhere.yaml" in capsys.readouterr().err
+
+
 def test_check_tells_every_mistake_on_stderr(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (fleet / "catalog.yaml").write_text(BROKEN, encoding="utf-8")
     assert run(["catalog", "check"]) == 1

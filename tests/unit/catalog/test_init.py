@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import configparser
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from llmgw.apply.inputs import find_paths
 from llmgw.catalog.load import load_catalog
 from llmgw.cli.init import FILES
 from llmgw.cli.main import run
@@ -45,9 +47,20 @@ def test_init_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "ansible.cfg").symlink_to("elsewhere")
     assert run(["init", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert (out.count("kept"), out.count("wrote")) == (2, 1)
+    assert (out.count("kept"), out.count("wrote")) == (2, 2)
     assert (tmp_path / "inventory/catalog.yaml").read_text(encoding="utf-8") == "mine"
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_llmgw_reads_of_hosts_stays_out_of_git(tmp_path: Path) -> None:
+    assert run(["init", str(tmp_path)]) == 0
+    facts = find_paths(tmp_path / "inventory").facts / "n1.json"
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True, timeout=30)
+    asked = ["git", "-C", str(tmp_path), "check-ignore", "--quiet"]
+    assert [
+        subprocess.run([*asked, str(path)], check=False, timeout=30).returncode
+        for path in (facts, tmp_path / "inventory/hosts.yml", tmp_path / "inventory/group_vars/all.yml")
+    ] == [0, 1, 1]
 
 
 def test_init_says_where_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

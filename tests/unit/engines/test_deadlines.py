@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.engines.deadlines import LEAST_S, UNKNOWN_S, ready_timeout_s
+from llmgw.engines.deadlines import LEAST_S, UNKNOWN_S, patience_s, ready_timeout_s
 from llmgw.model.node import Node
 from llmgw.nodekit import contract
 from tests.support.fleets import GB, model, with_facts
-from tests.support.launches import HUB, N1, big, looking, member, seen, started
+from tests.support.launches import HUB, N1, big, looking, member, placed, seen, started
 
 SNAPSHOT = "/srv/hf/hub/models--org--big/snapshots/abc"
 
@@ -63,14 +63,52 @@ def test_what_is_seen_of_weights_changes_the_deadline_and_not_the_process() -> N
     assert (few.argv, few.env) == (many.argv, many.env)
 
 
-@pytest.mark.parametrize(
-    ("profile_s", "written", "expected"), [(None, 3600, 3600), (None, 700, 1300), (None, None, 1300), (90, 3600, 90)]
-)
-def test_weights_that_are_seen_later_rewrite_nothing(profile_s: int | None, written: int | None, expected: int) -> None:
-    text = "[X-Llmgw]\n" + ("" if written is None else f"ReadyTimeoutS={written}\n")
-    node = on_disk(140 * GB, shared=False)
-    assert node.facts is not None
-    unit = contract.ObservedUnit("llmgw-chat.0.0.service", replica="chat/0", rank=0, text=text)
-    there = with_facts(node, replace(node.facts, units=(unit,)))
-    launch = started(big("vllm", ready_timeout_s=profile_s), member(0, there, 8), on=there)
-    assert launch.readiness.ready_timeout_s == expected
+def patience(node: Node, source: str, written: int | None, **more: object) -> int:
+    """Of a member whose unit on the node says so many seconds."""
+    if written is not None:
+        assert node.facts is not None
+        text = f"[X-Llmgw]\nReadyTimeoutS={written}\n"
+        unit = contract.ObservedUnit("llmgw-chat.0.0.service", replica="chat/0", rank=0, text=text)
+        node = with_facts(node, replace(node.facts, units=(unit,)))
+    own = member(0, node, 8)
+    return patience_s(placed(big("vllm", **more), own), own, node, source)
+
+
+HERE = on_disk(140 * GB, shared=False)
+NOWHERE = looking()
+UNREAD = looking(unknown=True)
+
+
+@pytest.mark.parametrize("on", [HERE, NOWHERE, UNREAD])
+def test_what_the_profile_says_is_not_held_back_by_a_unit(on: Node) -> None:
+    assert patience(on, SNAPSHOT, 3600, ready_timeout_s=90) == 90
+    assert patience(on, "org/big", 3600, ready_timeout_s=90) == 90
+
+
+def test_a_member_with_a_path_keeps_its_time_while_its_weights_are_not_seen() -> None:
+    assert patience(HERE, SNAPSHOT, None) == 1300
+    for on in (HERE, NOWHERE, UNREAD, looking(seen(f"{SNAPSHOT}def", size_bytes=9 * GB))):
+        assert patience(on, SNAPSHOT, 1300) == 1300
+    unsure = on_disk(140 * GB, shared=None), on_disk(None, shared=False)
+    assert [patience(on, SNAPSHOT, 1300) for on in unsure] == [1300, 1300]
+
+
+def test_a_member_with_an_id_keeps_the_time_of_when_nothing_was_seen() -> None:
+    for on in (HERE, NOWHERE, UNREAD):
+        assert patience(on, "org/big", None) == UNKNOWN_S
+        assert patience(on, "org/big", UNKNOWN_S) == UNKNOWN_S
+
+
+def test_weights_that_take_longer_than_was_thought_are_given_longer() -> None:
+    assert patience(on_disk(900 * GB, shared=True), "org/big", UNKNOWN_S) == LEAST_S + 18_000
+
+
+def test_a_time_that_a_profile_no_longer_says_is_given_up() -> None:
+    assert patience(HERE, SNAPSHOT, 7200) == 1300
+    assert patience(HERE, "org/big", 7200) == UNKNOWN_S
+    assert patience(NOWHERE, "org/big", 7200) == UNKNOWN_S
+
+
+def test_vllm_is_given_the_same_day_whatever_its_profile_says() -> None:
+    said = [started(big("vllm", ready_timeout_s=one), member(0, N1, 8), on=N1).env for one in (None, 60, 7200)]
+    assert {one["VLLM_ENGINE_READY_TIMEOUT_S"] for one in said} == {"86400"}

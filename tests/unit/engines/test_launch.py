@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from llmgw.capability.engines import ENGINES
 from llmgw.engines.base import Launch
+from llmgw.engines.registry import engine_of
 from llmgw.model.ids import DeviceId
 from llmgw.model.node import Node
-from llmgw.model.replica import ModelSpec
 from llmgw.nodekit import contract
 from tests.support import golden
 from tests.support.fleets import facts, profile, with_facts
@@ -20,7 +21,6 @@ from tests.support.launches import (
     HUB,
     N1,
     N2,
-    STORED,
     big,
     by_fabric,
     cases,
@@ -28,13 +28,11 @@ from tests.support.launches import (
     looking,
     member,
     over_two,
-    seen,
     started,
     with_vulkan,
 )
 
 HERE = Path(__file__).parent
-SNAPSHOT = "/srv/hf/hub/models--org--big/snapshots/abc"
 
 
 def written(launch: Launch) -> str:
@@ -86,78 +84,10 @@ def test_an_engine_named_by_its_module_is_started_as_it_is() -> None:
     assert argv[:5] == (*command, "--model-path", "org/big")
 
 
-def given_to(on: Node, wanted: ModelSpec = HUB) -> str:
-    return started(replace(big("vllm"), model=wanted), member(0, on, 8), on=on).argv[2]
-
-
-@pytest.mark.parametrize(
-    ("on", "expected"),
-    [
-        (looking(), "org/big"),
-        (looking(seen(SNAPSHOT)), SNAPSHOT),
-        (looking(seen(SNAPSHOT, complete=False)), "org/big"),
-        (looking(seen(SNAPSHOT, refs=("other",))), "org/big"),
-        (looking(seen("/srv/big.gguf", format="gguf")), "org/big"),
-        (looking(seen("/data/org/big", model="x", layout="directory")), "/data/org/big"),
-        (looking(seen(SNAPSHOT), given="org/big"), "org/big"),
-        (looking(seen(SNAPSHOT), seen("/a/org/big"), given=SNAPSHOT), SNAPSHOT),
-        (looking(given=SNAPSHOT, unknown=True), SNAPSHOT),
-        (looking(given=SNAPSHOT), "org/big"),
-        (looking(given="/srv/hf/hub/models--org--other/snapshots/abc", unknown=True), "org/big"),
-    ],
-)
-def test_an_engine_gets_weights_that_are_there_and_keeps_what_it_was_given(on: Node, expected: str) -> None:
-    assert given_to(on) == expected
-
-
-def test_a_revision_is_named_only_where_the_engine_fetches() -> None:
-    fetched = started(big("vllm"), member(0, N1, 8), on=N1).argv
-    assert fetched[fetched.index("--revision") + 1] == "main"
-    assert "--revision" not in started(big("vllm"), member(0, N1, 8), on=looking(seen(SNAPSHOT))).argv
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"), [("/x/y", "/x/y"), ("big", "/srv/models/big"), ("org/big", "/data/org/big")]
-)
-def test_a_relative_path_is_looked_for_among_the_weights(path: str, expected: str) -> None:
-    on = looking(seen("/data/org/big", model="m"))
-    wanted = ModelSpec(HUB.name, path=path)
-    assert given_to(on if path != "big" else N1, wanted) == expected
-
-
 def test_the_rendezvous_is_at_the_port_after_the_leaders() -> None:
     pair = over_two("sglang")
     follower = started(pair, replace(by_fabric(0, N1), port=18044), by_fabric(1, N2), on=N2).argv
     assert follower[follower.index("--dist-init-addr") + 1] == "10.0.0.1:18045"
-
-
-def fetched(*weights: contract.Weights, given: str | None = None) -> Launch:
-    on = looking(*weights, given=given)
-    on = replace(on, settings=STORED.settings)
-    return started(big("vllm", model=replace(HUB, fetch=True)), member(0, on, 8), on=on)
-
-
-def test_weights_that_llmgw_fetches_are_named_by_their_id_and_found_in_the_first_model_directory() -> None:
-    launch = fetched()
-    assert launch.argv[2] == "org/big"
-    assert launch.argv[launch.argv.index("--revision") + 1] == "main"
-    assert launch.env["HF_HUB_CACHE"] == "/srv/hub"
-    assert launch.env["HF_HUB_OFFLINE"] == "1"
-
-
-def test_an_engine_goes_on_as_it_is_when_the_fetched_weights_are_seen() -> None:
-    there = seen("/srv/hub/models--org--big/snapshots/abc")
-    assert fetched(there, given="org/big") == fetched(given="org/big")
-
-
-def test_fetched_weights_that_a_node_has_elsewhere_are_taken_from_there() -> None:
-    launch = fetched(seen(SNAPSHOT))
-    assert launch.argv[2] == SNAPSHOT
-    assert launch.env == fetched().env
-
-
-def test_an_engine_that_fetches_itself_may_ask_the_hub() -> None:
-    assert not [key for key in started(big("vllm"), member(0, N1, 8), on=N1).env if key.startswith("HF_")]
 
 
 def of_llama(on: Node, devices: int = 2) -> dict[str, str]:
@@ -235,3 +165,10 @@ def test_an_engine_is_told_its_own_address_and_nobody_elses(engine: str) -> None
         name = f"{engine}-{end}" if engine == "sim" else f"{engine}-fabric-{end}"
         env = cases()[name].launch.env
         assert {value for key, value in env.items() if key.endswith("HOST_IP")} <= {address}
+
+
+@pytest.mark.parametrize("kind", sorted(ENGINES))
+def test_what_an_engine_takes_its_key_from_is_one_thing_for_catalogs_and_gateways(kind: str) -> None:
+    engine = engine_of(kind)
+    assert engine is not None
+    assert engine.traits.api_key_variable == ENGINES[kind].key_variable

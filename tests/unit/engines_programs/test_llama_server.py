@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -139,6 +140,22 @@ def test_a_file_that_is_no_whole_model_ends_it_with_a_sentence_and_a_status(
     assert sentence in last
 
 
+def test_what_is_no_file_is_no_model_and_is_not_waited_for(launcher: ModuleType, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.gguf"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        assert launcher.unusable(path) == (os.EX_NOINPUT, f"{path} is no file")
+
+
+def test_a_header_that_is_nested_without_end_is_a_damaged_one(launcher: ModuleType, tmp_path: Path) -> None:
+    broken = tmp_path / "nested.gguf"
+    name = struct.pack("<Q", 1) + b"a"
+    nested = struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 50_000
+    broken.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + name + nested)
+    status, sentence = launcher.unloaded(broken)
+    assert (status, "is damaged or cut off" in sentence) == (os.EX_DATAERR, True)
+
+
 def test_a_port_that_somebody_listens_on_ends_it_before_it_loads(start: Callable[..., Program], model: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -189,6 +206,8 @@ def test_a_client_that_is_connected_and_asks_nothing_does_not_keep_it(
         (["--fit", "yes"], "'yes' is neither on nor off"),
         (["-ngl", "many"], "-ngl"),
         (["--api-key-file", "/nowhere"], "--api-key-file: "),
+        (["--port", "0"], "argument --port: 0 is not from 1 to 65535"),
+        (["--port", "99999"], "argument --port: 99999 is not from 1 to 65535"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(

@@ -91,7 +91,11 @@ def until(condition: Callable[[], Any], what: str) -> None:
 
 
 def partial(options: fetch.Options) -> int:
-    return sum(path.stat().st_size for path in Path(options.directory).glob("models--*/blobs/*.incomplete"))
+    total = 0
+    for path in Path(options.directory).glob("models--*/blobs/*.incomplete"):
+        with contextlib.suppress(FileNotFoundError):  # it is whole now
+            total += path.stat().st_size
+    return total
 
 
 def children(hub: Hub) -> list[str]:

@@ -22,6 +22,9 @@ WITH_TOKEN = ASKED._replace(token_file="/var/lib/llmgw/secrets/hf-token")
         (["LocalEntryNotFoundError", "ConnectError"], "Connection refused", "llmgw_hf_endpoint"),
         (["LocalEntryNotFoundError", "FileMetadataError"], "no X-Repo-Commit", "does not speak as a hub"),
         (["OSError"], "Consistency check failed: file should be of size 5", "less of a file"),
+        (["OddAnswer"], "it gives '../x' as the commit", "does not speak as a hub does: it gives '../x' as the commit"),
+        (["LinkInTheWay"], "/srv/models/.llmgw/writer.1", "/srv/models/.llmgw/writer.1 is a link"),
+        (["TypeError"], "'NoneType' object is not iterable", "does not speak as a hub does (TypeError: 'NoneType'"),
         (["HfHubHTTPError", "HTTP 502"], "Bad Gateway", "status 502"),
         (["Surprise"], "", "Surprise: no reason given"),
         ([], "", "error: no reason given"),
@@ -43,3 +46,12 @@ def test_an_address_is_told_without_the_secrets_in_it() -> None:
     said = sentences.sentence(ASKED, ["HfHubHTTPError", "HTTP 500"], message)
     assert "https://store.example/blob" in said
     assert not any(secret in said for secret in ("hunter2", "abc", "Expires"))
+
+
+@pytest.mark.parametrize("user", ["bob:hunter2", "bob:h@nter2", "hunter2"])
+@pytest.mark.parametrize("kind", ["ConnectError", "HTTP 502", "HTTP 429", "OddAnswer", "RepositoryNotFoundError"])
+def test_a_mirrors_password_is_in_no_sentence(user: str, kind: str) -> None:
+    asked = ASKED._replace(endpoint=f"https://{user}@hub.example/hf")
+    said = sentences.sentence(asked, [kind], f"GET https://{user}@hub.example/hf/x as {user} failed")
+    assert "nter2" not in said
+    assert "https://hub.example/hf" in said

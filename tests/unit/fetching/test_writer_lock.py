@@ -102,8 +102,7 @@ def test_a_holder_on_another_host_is_gone_once_it_was_silent_for_long_enough(tmp
     second = WriterLock(str(tmp_path), stale_s=100, clock=clock)
     with pytest.raises(LockHeld, match="n7"):
         second.take("mine", 0.1)
-    threading.Timer(0.3, lambda: setattr(clock, "ahead", 200)).start()
-    gone = second.take("mine", 1000)
+    gone = second.take("mine", 1000, lambda _holder: setattr(clock, "ahead", 200))
     assert gone is not None
     assert gone.host == "n7"
 
@@ -175,6 +174,81 @@ def test_a_file_that_is_not_written_yet_or_broken_is_held(tmp_path: Path) -> Non
         (tmp_path / "writer.1").write_text(content)
         with pytest.raises(LockHeld, match="another writer"):
             WriterLock(str(tmp_path)).take("mine", 0)
+
+
+LIKE = {"host": "n7", "pid": 1, "since": 0.0, "process": "a:b:c"}
+ODD = {
+    "no JSON": "{",
+    "deep": "[" * 4000,
+    "a list": "[1]",
+    "no process": json.dumps(LIKE | {"process": "x"}),
+    "a process of numbers": json.dumps(LIKE | {"process": 5}),
+    "a process of too many parts": json.dumps(LIKE | {"process": "a:b:c:d"}),
+    "a year that no calendar has": json.dumps(LIKE | {"since": 1e30}),
+    "no time": json.dumps(LIKE | {"since": float("nan")}),
+    "a pid that is a path": json.dumps(LIKE | {"pid": "../x"}),
+    "a host that is none": json.dumps(LIKE | {"host": ["n7"]}),
+    "released, nearly": json.dumps(LIKE | {"released": "no"}),
+}
+
+
+@pytest.mark.parametrize("content", list(ODD.values()), ids=list(ODD))
+def test_a_file_that_tells_nothing_is_held_until_nobody_has_written_to_it_for_long_enough(
+    tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "writer.1").write_text(content)
+    clock = Clock()
+    lock = WriterLock(str(tmp_path), stale_s=100, clock=clock)
+    with pytest.raises(LockHeld):
+        lock.take("mine", 0)
+    lock.take("mine", 1000, lambda _holder: setattr(clock, "ahead", 200))
+    assert [path.name for path in tmp_path.iterdir()] == ["writer.2"]
+
+
+def test_a_file_that_tells_nothing_and_is_written_to_is_a_living_holders(tmp_path: Path) -> None:
+    path = tmp_path / "writer.1"
+    path.write_text("{}")
+    clock = Clock()
+    released = threading.Event()
+
+    def live() -> None:
+        for turn in range(15):
+            time.sleep(0.2)
+            os.utime(path, (turn, turn))
+            clock.ahead += 60
+        released.set()
+        path.write_text(json.dumps(LIKE | {"released": True}))
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    # It waits for 900 s, by this clock, and never for 400 s without a sign of life.
+    WriterLock(str(tmp_path), stale_s=400, clock=clock).take("mine", 1000)
+    assert released.is_set()
+    thread.join()
+
+
+def test_what_a_newer_version_adds_to_its_file_is_no_reason_not_to_read_it(tmp_path: Path) -> None:
+    (tmp_path / "writer.1").write_text(json.dumps(LIKE | {"newer": 1, "released": True}))
+    assert WriterLock(str(tmp_path)).take("mine", 0) is None
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "link"])
+def test_what_is_no_file_is_held_until_it_is_old_and_harms_nobody(tmp_path: Path, kind: str) -> None:
+    victim, odd = tmp_path / "victim", tmp_path / "locks/writer.1"
+    odd.parent.mkdir()
+    if kind == "directory":
+        odd.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(odd)
+    else:
+        victim.write_text(json.dumps(LIKE | {"released": True}))
+        odd.symlink_to(victim)
+    with pytest.raises(LockHeld):
+        WriterLock(str(odd.parent)).take("mine", 0)
+    lock = WriterLock(str(odd.parent), stale_s=0)
+    lock.take("mine", 5)
+    lock.release()
+    assert kind != "link" or json.loads(victim.read_text()) == LIKE | {"released": True}
 
 
 def test_of_many_that_want_it_one_at_a_time_has_it(tmp_path: Path) -> None:

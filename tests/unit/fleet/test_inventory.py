@@ -63,6 +63,20 @@ def test_groups_children_and_every_level_of_variables_count(tmp_path: Path) -> N
     )
 
 
+def test_variables_in_the_folder_that_one_is_in_count_no_more_than_for_the_playbooks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "inventory/hosts.yml").write_text("fleet:\n  hosts:\n    n1:\n")
+    for folder, value in ((tmp_path, "elsewhere"), (tmp_path / "inventory", "beside it")):
+        (folder / "group_vars").mkdir()
+        (folder / "group_vars/all.yml").write_text(f"llmgw_state_dir: {value}\nllmgw_of_{value[:4]}: 1\n")
+    monkeypatch.chdir(tmp_path)
+    (host,) = read_inventory(Path("inventory/hosts.yml"))
+    assert host.variables == {"llmgw_state_dir": "beside it"}
+    assert host.unread == ("llmgw_of_besi",)
+
+
 def test_an_ini_inventory_with_no_such_groups_has_no_hosts(tmp_path: Path) -> None:
     path = tmp_path / "hosts.ini"
     path.write_text("[web]\nw1\n")

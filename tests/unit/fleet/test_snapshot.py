@@ -238,6 +238,16 @@ def test_settings_are_the_roles_defaults_unless_host_variables_say_otherwise() -
         ("llmgw_labels", None, "is not a mapping: None"),
         ("llmgw_scope", "root", "is neither `system` nor `user`: 'root'"),
         ("llmgw_model_dirs", "/srv", "is not a list of directories: '/srv'"),
+        (
+            "llmgw_model_dirs",
+            ["/srv", "~/models"],
+            "by their absolute paths (`~` is not expanded): ['/srv', '~/models']",
+        ),
+        ("llmgw_model_dirs", ["models"], "by their absolute paths"),
+        ("llmgw_model_dirs", [None], "by their absolute paths"),
+        ("llmgw_model_dirs", ["/srv\nx"], "by their absolute paths"),
+        ("llmgw_state_dir", "llmgw", "is no absolute path (`~/` is for `llmgw_scope: user` alone): 'llmgw'"),
+        ("llmgw_state_dir", "~/llmgw", "is no absolute path (`~/` is for `llmgw_scope: user` alone): '~/llmgw'"),
         ("llmgw_address", "", "is not a line of text: ''"),
         ("llmgw_address", ["10.0.0.1"], "is not a line of text"),
         ("ansible_host", "10.0.0.1\nUser=root", "is not a line of text"),
@@ -259,6 +269,17 @@ def test_a_host_variable_that_makes_no_sense_is_named_with_its_host(name: str, v
     assert str(caught.value).startswith(f"{name} of n1 ")
     assert says in str(caught.value)
     assert caught.value.fix is not None
+
+
+def test_only_in_the_scope_of_a_user_the_state_may_be_below_a_home() -> None:
+    assert node_of(host(llmgw_scope="user", llmgw_state_dir="~/llmgw")).settings.state_dir == "~/llmgw"
+    with pytest.raises(LlmgwError, match="and not one below `~/`: 'llmgw'"):
+        node_of(host(llmgw_scope="user", llmgw_state_dir="llmgw"))
+
+
+def test_a_gateway_host_is_asked_for_the_full_path_of_its_state_too() -> None:
+    with pytest.raises(LlmgwError, match="llmgw_state_dir of gw is no absolute path"):
+        build_snapshot([Host("gw", node=False, gateway=True, variables={"llmgw_state_dir": "llmgw"})], {}, View(NOW))
 
 
 def test_a_host_may_be_node_and_gateway_at_once_and_nodes_are_sorted() -> None:

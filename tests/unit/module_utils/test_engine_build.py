@@ -154,3 +154,34 @@ def with_pip(tmp_path: Path, script: str) -> str:
     (folder / "bin/python").write_text(f"#!/bin/sh\n{script}\n")
     (folder / "bin/python").chmod(0o755)
     return str(folder)
+
+
+UNREACHABLE = {
+    "refused": "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError()': /simple/",
+    "unknown": "Failed to establish a new connection: [Errno -2] Name or service not known",
+    "slow": "ReadTimeoutError(\"HTTPSConnectionPool(host='x', port=443): Read timed out.\")",
+    "certificate": "SSLError(SSLCertVerificationError(1, 'CERTIFICATE_VERIFY_FAILED'))",
+}
+
+
+@pytest.mark.parametrize("failure", sorted(UNREACHABLE))
+def test_an_index_that_does_not_answer_is_not_said_to_lack_the_package(tmp_path: Path, failure: str) -> None:
+    folder = with_pip(tmp_path, f"cat >&2 <<'TEXT'\n{UNREACHABLE[failure]}\n{FAILURES['missing'][0]}\nTEXT\nexit 1")
+    with pytest.raises(
+        BuildError, match=r"the package index does not answer this node.*llmgw_engine_index_url"
+    ) as raised:
+        engine_build.packages(folder, Packages("vllm", "0.33.0"), 20)
+    assert "has no wheel" not in str(raised.value)
+
+
+def test_an_index_that_wants_another_password_is_told(tmp_path: Path) -> None:
+    said = f"WARNING: 401 Error, Credentials not correct for https://x/simple/vllm/\n{FAILURES['missing'][0]}"
+    with pytest.raises(BuildError, match=r"refuses this node. Look at the name and password"):
+        engine_build.packages(with_pip(tmp_path, f"cat >&2 <<'TEXT'\n{said}\nTEXT\nexit 1"), Packages("vllm", "1"), 20)
+
+
+def test_a_password_in_what_pip_says_is_not_told(tmp_path: Path) -> None:
+    folder = with_pip(tmp_path, "echo 'ERROR: 500 for url: https://bob:hunt@er2@x.example/simple/' >&2; exit 1")
+    with pytest.raises(BuildError, match=r"https://x\.example/simple/") as raised:
+        engine_build.packages(folder, Packages("vllm", "1", index_url="https://bob:hunt@er2@x.example/simple"), 20)
+    assert "er2" not in str(raised.value)

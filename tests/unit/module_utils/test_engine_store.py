@@ -88,6 +88,18 @@ def test_a_folder_that_somebody_else_made_is_told_from_an_empty_one_and_is_no_ve
     assert store.versions() == []
 
 
+def test_what_an_end_in_the_middle_of_the_first_mark_left_is_nobodys(store: Store) -> None:
+    folder = Path(store.folder("1.0"))
+    folder.mkdir(parents=True)
+    (folder / f".{engine_store.MARK}.x1y2z3").write_text("{")
+    assert store.state("1.0") == engine_store.ABSENT
+    (folder / "theirs").write_text("")
+    assert store.state("1.0") == engine_store.FOREIGN
+    (folder / "theirs").unlink()
+    store.begin("1.0", ABOUT)
+    assert [path.name for path in folder.iterdir()] == [engine_store.MARK]
+
+
 def test_the_current_version_moves_in_one_step_and_leaves_nothing_beside(store: Store) -> None:
     install(store, "1.0")
     install(store, "1.1")

@@ -121,3 +121,10 @@ def test_a_gateway_that_goes_by_newer_routes_without_what_was_started_is_not_wai
     seen = wait_ready(Gateway(sees(8, other_0="ready")), "chat/0", timeout_s=60)
     assert (seen.complete, seen.detail) == (False, "chat/0 is unknown")
     assert seen.waited_s < 5
+
+
+def test_what_is_not_ready_is_told_with_why() -> None:
+    states: dict[str, str | None] = {"a/0@n1": "loading", "b/0@n1": "ready", "c/0@n1": "failed"}
+    reading = gateway_api.Reading(runs=True, generation=3, states=states, details={"a/0@n1": "it asks for a key"})
+    told = gateway_api.unready(reading, 3, list(states))
+    assert told == "a/0@n1 is loading (it asks for a key), c/0@n1 is failed"

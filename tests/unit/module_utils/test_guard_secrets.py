@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,14 @@ import pytest
 from tests.unit.module_utils.guard_members import GROUP, PROGRAM, free_ports
 
 PRINT = "import json, os, sys; print(json.dumps([dict(os.environ), sys.argv[1:], os.getpid()]))"
+# What it imports is imported before: the tests' Python may lie where nobody else can read.
+AS_NOBODY = """\
+import os, runpy, shutil, sys
+del sys.argv[0]
+runpy.run_path(sys.argv[0])
+os.setuid(65534)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 BASE = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 
 
@@ -58,7 +68,23 @@ def test_a_secret_that_is_missing_is_named_with_what_to_do(folder: Path) -> None
     done = run(folder, "--secret", "HF_TOKEN=other", "--", "/bin/true")
     assert done.returncode == 1
     assert f"No such file or directory: {PROGRAM.parent}/secrets/other" in done.stderr
-    assert "cannot set HF_TOKEN (name other in llmgw_secrets, then run the role llmgw.fleet.node)" in done.stderr
+    assert "cannot set HF_TOKEN (name other in llmgw_secrets, then run the playbook llmgw.fleet.prepare)" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_secrets_that_the_engines_user_may_not_read_are_for_a_newer_systemd() -> None:
+    state = Path(tempfile.mkdtemp())
+    try:
+        state.chmod(0o755)
+        (state / "guard.py").write_bytes(PROGRAM.read_bytes())
+        (state / "secrets").mkdir(mode=0o700)
+        (state / "secrets" / "hf-token").touch(mode=0o600)
+        command = [sys.executable, "-I", "-c", AS_NOBODY, str(state / "guard.py"), "--secret", "A=hf-token", "--", "x"]
+        done = subprocess.run(command, env=BASE, capture_output=True, text=True, timeout=30, check=False)
+    finally:
+        shutil.rmtree(state)
+    assert done.returncode == 1
+    assert "cannot set A (systemd handed over no secret hf-token: that needs systemd 247 or newer)" in done.stderr
 
 
 def test_without_credentials_the_file_beside_the_guard_counts(folder: Path) -> None:

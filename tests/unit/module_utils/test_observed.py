@@ -211,8 +211,13 @@ def test_a_number_that_nobody_can_mean_is_unknown_and_breaks_nothing() -> None:
     assert (seen.replica, seen.port) == ("chat/0", None)
 
 
+def test_a_unit_with_thousands_of_adapters_is_told_with_its_text() -> None:
+    long = text() + "# " + "x" * 400_000 + "\n"
+    assert look(Node({f"{UNITS}/{NAME}": long}, {NAME: RUNNING}))[NAME].text == long
+
+
 def test_a_unit_file_that_somebody_blew_up_costs_its_text_and_not_its_digest() -> None:
-    files: dict[str, str | bytes] = {f"{UNITS}/{NAME}": text() + "# " + "x" * 70_000 + "\n"}
+    files: dict[str, str | bytes] = {f"{UNITS}/{NAME}": text() + "# " + "x" * 600_000 + "\n"}
     unit = look(Node(files, {NAME: RUNNING}))[NAME]
     assert unit.text is None
     assert unit.edited is True

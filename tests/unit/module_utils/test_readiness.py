@@ -117,10 +117,29 @@ def test_what_systemd_says_while_the_start_is_queued_is_about_the_old_process() 
             UP._replace(active_state="activating", sub_state="auto-restart", exit=Exit(217)),
             "its user does not exist (exit status 217)",
         ),
+        (
+            UP._replace(active_state="failed", result="exit-code", exit=Exit(226), restarts=5),
+            "its sandbox cannot be set up (exit status 226, after 5 restarts)",
+        ),
     ],
 )
 def test_what_cannot_come_up_any_more_fails_at_once(seen: Seen, detail: str) -> None:
-    assert judge(seen) == readiness.Verdict("failed", detail)
+    verdict = judge(seen)
+    assert (verdict.state, verdict.detail) == ("failed", detail)
+
+
+def test_a_secret_that_is_not_on_the_node_is_told_with_what_to_do() -> None:
+    waiting = UP._replace(active_state="activating", sub_state="auto-restart", exit=Exit(243))
+    for seen in (waiting, UP._replace(active_state="failed", result="exit-code", exit=Exit(243))):
+        detail = judge(seen).detail
+        assert detail.startswith("a secret that it names is not on the node: ")
+        assert "run the playbook llmgw.fleet.prepare" in detail
+
+
+@pytest.mark.parametrize(("ended", "began"), [(Exit(243), False), (Exit(226), False), (Exit(203), True)])
+def test_a_program_that_systemd_could_not_run_has_said_nothing(ended: Exit, *, began: bool) -> None:
+    assert judge(UP._replace(active_state="activating", sub_state="auto-restart", exit=ended)).began is began
+    assert judge(UP._replace(active_state="failed", exit=ended._replace(by_signal=True))).began is True
 
 
 def test_one_restart_is_forgiven() -> None:

@@ -125,6 +125,11 @@ def test_a_log_of_no_known_beginning_is_asked_for_without_one() -> None:
     assert host.ran == ["journalctl --user --no-pager -o cat --lines=2000 --unit=a.service"]
 
 
+def test_what_systemd_says_of_a_unit_is_told_from_what_its_processes_print() -> None:
+    log = "error: of the engine before\nllmgw-a.0.0.service: Failed to set up credentials\nof llmgw-a.0.0.service: no\n"
+    assert systemd.own_words("llmgw-a.0.0.service", log) == "llmgw-a.0.0.service: Failed to set up credentials"
+
+
 def test_what_is_shown_of_a_log_is_bounded() -> None:
     assert len(systemd.tail_of("x" * 100_000 + "\n" + "y" * 100_000, 40)) == 8192
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import host_lock
+from ansible_collections.llmgw.fleet.plugins.module_utils import engine_users, host_lock
 from ansible_collections.llmgw.fleet.plugins.modules import engine_version
 from tests.unit.modules import in_process
 
@@ -121,3 +121,21 @@ def test_two_runs_at_once_do_not_meet(install: Install, tmp_path: Path) -> None:
     install("1.0")
     with host_lock.hold(str(tmp_path / "engines/sim/.lock"), 1):
         assert "holds" in install("1.1", lock_timeout_s=0)["msg"]
+
+
+def test_on_a_share_nothing_is_removed_and_the_run_says_what_may_be(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = Path(install("1.0")["path"]).name
+    monkeypatch.setattr(engine_users, "others_may_use", lambda _host, _directory: True)
+    done = install("1.1")
+    assert done["removed"] == []
+    assert old in versions(tmp_path)
+    assert f"this one does not use {old}" in str(done["warnings"])
+
+
+def test_an_installation_that_was_killed_at_its_very_beginning_is_begun_anew(install: Install) -> None:
+    folder = Path(install("1.0", check=True)["path"])
+    folder.mkdir(parents=True)
+    (folder / ".llmgw-engine.json.x1y2z3").write_text("")
+    assert install("1.0")["installed"] is True

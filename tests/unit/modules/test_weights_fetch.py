@@ -75,3 +75,29 @@ def test_all_models_together_have_the_time(tmp_path: Path, capsys: pytest.Captur
         answer = run(weights_fetch, capsys, **options(hub, tmp_path, TINY, OTHER, timeout_s=3))
     assert "org/tiny could not be fetched" in answer["msg"]
     assert "It took more than" in answer["msg"]
+
+
+def test_a_mirrors_password_is_in_no_answer_and_its_address_is_still_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for user in ("bob:hunter2@", ""):
+        mirror = Hub(address=f"http://{user}127.0.0.1:9/hf")
+        answer = run(weights_fetch, capsys, **options(mirror, tmp_path, TINY))
+        assert answer["failed"]
+        assert "http://127.0.0.1:9/hf does not answer this host" in answer["msg"]
+        assert "hunter2" not in str(answer)
+
+
+def test_a_mirrors_password_is_not_written_to_the_nodes_log() -> None:
+    assert weights_fetch.ARGUMENTS["endpoint"] == {"type": "str", "no_log": True}
+
+
+def test_a_fetch_runs_from_the_version_that_the_link_led_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    version = tmp_path / "weights/2.4.0/bin"
+    version.mkdir(parents=True)
+    (version / "python").write_text('#!/bin/sh\necho "$0" >"${0%/*}/seen"\nexit 1\n')
+    (version / "python").chmod(0o755)
+    (tmp_path / "weights/current").symlink_to("2.4.0")
+    python = str(tmp_path / "weights/current/bin/python")
+    run(weights_fetch, capsys, **{**options(Hub(), tmp_path / "models", TINY), "python": python})
+    assert (version / "seen").read_text() == f"{version}/python\n"

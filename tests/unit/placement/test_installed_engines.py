@@ -14,7 +14,9 @@ from llmgw.model.node import Node
 from llmgw.model.replica import ModelSpec, ProfileSpec
 from llmgw.nodekit import contract
 from tests.support.fleets import GB, catalog, fleet, node, profile, service, with_facts
-from tests.support.placement_fleets import A100, placed, sentences, where
+from tests.support.joined_machines import Machine, fleet_of
+from tests.support.placement_fleets import A100, cards_for, of, placed, sentences, where
+from tests.support.world import World
 
 H200 = "h200-141g"
 SPARK = "gb10-unified"
@@ -91,3 +93,22 @@ def test_replicas_whose_ranks_meet_over_many_ports_keep_them_apart() -> None:
     found = placed(catalog(service("chat", 2, (meeting,))), fleet(having("sglang", "0.5.23")))
     first, second = sorted(each.leader.port for each in found.assignments)
     assert second - first >= 15
+
+
+def test_a_group_that_stays_on_nodes_whose_engines_differ_by_now_is_told_of() -> None:
+    pair = of("chat", cards_for(1, A100, nodes=2))
+    world = World(fleet_of(*(Machine(name, (A100,), fabric="ib-a") for name in ("n1", "n2"))))
+    world.apply(catalog(pair))
+    assert decide(catalog(pair), world.fleet).plan.notes == ()
+    first, second = world.fleet.nodes
+    assert second.facts is not None
+    newer = tuple(replace(each, version="9.9") for each in second.facts.engines or ())
+    world.fleet = replace(world.fleet, nodes=(first, with_facts(second, replace(second.facts, engines=newer))))
+    told = decide(catalog(pair), world.fleet).plan.notes
+    kind = pair.profiles[0].engine
+    old = next(each.version for each in first.facts.engines or () if each.kind == kind) if first.facts else None
+    differ = f"the versions of {kind} on its nodes differ now (n1 has {old}, n2 has 9.9)"
+    assert told == (f"chat/0: {differ}: it stays on the one that it runs; install one version on all of them",)
+    none = tuple(replace(each, version=None) for each in second.facts.engines or ())
+    world.fleet = replace(world.fleet, nodes=(first, with_facts(second, replace(second.facts, engines=none))))
+    assert decide(catalog(pair), world.fleet).plan.notes == (), "what is unknown differs from nothing"

@@ -83,6 +83,19 @@ def test_experts_that_are_whole_are_shared_out_in_whole_numbers() -> None:
     assert whole.likely > parts.likely
 
 
+def test_copies_share_the_experts_and_repeat_the_rest() -> None:
+    size = 688.6 * GB
+    mixture = tensors("DeepSeek-V3", size)
+    cut, copied = (
+        on_a_rank(mixture, Cut(8), experts_whole=True),
+        on_a_rank(mixture, Cut(1), experts_whole=True, copies=8),
+    )
+    assert cut.likely < copied.likely < 2 * cut.likely
+    assert copied.likely < 0.2 * size
+    dense = tensors("Llama-3.1-70B", LLAMA_70B_BYTES)
+    assert on_a_rank(dense, Cut(2), copies=4) == on_a_rank(dense, Cut(2))
+
+
 def test_the_first_stage_has_the_embeddings() -> None:
     found = on_a_rank(tensors("Llama-3.1-70B", LLAMA_70B_BYTES), Cut(1, 2)).likely / 1.01
     outside = 2 * 128256 * 8192 * 2

@@ -14,6 +14,7 @@ from llmgw.model.replica import Catalog, ModelSpec, ServiceSpec
 from llmgw.nodekit import contract
 from llmgw.placement.assign import place
 from llmgw.placement.board import Board
+from llmgw.placement.disks import Disks
 from llmgw.placement.failures import failures
 from tests.properties.placement_cases import Case, placement_cases
 from tests.support.fleets import GB, catalog, fleet, node, profile, service, with_facts
@@ -55,6 +56,18 @@ def test_what_is_given_back_and_taken_again_is_on_the_same_disk() -> None:
         assert state(board)["bytes"] != before["bytes"]
         board.take(assignment)
         assert state(board) == before
+
+
+def test_a_promise_of_disk_shrinks_to_what_the_others_of_its_model_need() -> None:
+    disks = Disks()
+    for size in (5, 40, 5):
+        disks.promise(("n1", "/"), "m", size)
+    disks.release(("n1", "/"), "m", 40)
+    assert disks._total == {("n1", "/"): 5}
+    disks.release(("n1", "/"), "m", 5)
+    assert disks._total == {("n1", "/"): 5}
+    disks.release(("n1", "/"), "m", 5)
+    assert disks._total == {("n1", "/"): 0}
 
 
 def test_asking_what_fails_leaves_every_promise_of_disk_where_it_was() -> None:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from llmgw.decide import decide
 from llmgw.errors import LlmgwError
 from llmgw.model.replica import ApiKeySpec, GatewaySpec
 from llmgw.model.route import BUNDLE_FORMAT, Bundle, RouteTable
 from llmgw.routes.codec import dump_bundle, load_bundle, routes_digest
-from tests.support.fleets import catalog, fleet, node, service
+from tests.support.fleets import catalog, fleet, node, profile, service, with_facts
 from tests.support.world import World
 
 WORLD = World(fleet(node("n1"), node("n2")))
@@ -49,6 +50,17 @@ def test_a_bundle_comes_back_as_it_was() -> None:
 def test_every_truncated_bundle_is_refused() -> None:
     for length in range(len(DATA) - 1):
         assert refusal(DATA[:length]).code == "bundle-broken"
+
+
+def test_routes_are_the_same_whether_or_not_the_cards_of_a_node_can_be_read() -> None:
+    world = World(fleet(node("n1", gpus=1)))
+    wanted = catalog(service("chat", 1, (profile("g", classes=("h200-141g",), gpus=1),)))
+    known = world.apply(wanted).routes
+    nodes = tuple(with_facts(one, replace(one.facts, gpus=None)) for one in world.fleet.nodes if one.facts)
+    decision = decide(wanted, replace(world.fleet, nodes=nodes))
+    assert decision.routes != known
+    assert routes_digest(decision.routes) == routes_digest(known)
+    assert not decision.plan.waves
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"null", b"[]", b'"x"', b"7", b"{}", b"[" * 100_000, b"{" + DATA])

@@ -10,7 +10,7 @@ import pytest
 
 from llmgw.model.node import Node, NodeSettings
 from llmgw.nodekit import contract
-from tests.support.fleets import profile
+from tests.support.fleets import profile, with_facts
 from tests.unit.units.unit_cases import USER, Case, alone, group, machine, wide
 
 GATEWAY = ("10.9.0.1",)
@@ -75,3 +75,42 @@ UNKNOWN: dict[str, Case] = {
 def test_where_somebody_who_must_come_in_would_be_kept_out_nobody_is(case: Case) -> None:
     assert allowed(case) is None
     assert "\n# Anyone may reach this engine, whatever engines_reachable_from says: " in case.unit.text
+
+
+def seeing(*addresses: str, before: str = "", node_address: str = "10.0.0.1") -> Case:
+    """A member on a node whose interface has these addresses, and whose unit lets these in."""
+    interfaces = (contract.NetworkInterface("ib0", addresses),)
+    on = replace(by_interface("n1", interfaces=interfaces), address=node_address)
+    assert on.facts is not None
+    text = f"[Service]\nIPAddressDeny=any\nIPAddressAllow={before}\n" if before else "[Service]\n"
+    unit = contract.ObservedUnit("llmgw-chat.0.0.service", replica="chat/0", rank=0, text=text)
+    return alone(profile(), with_facts(on, replace(on.facts, units=(unit,))), access=GATEWAY)
+
+
+def test_facts_name_addresses_and_never_networks() -> None:
+    assert allowed(seeing("0.0.0.0/0", "::/0", "192.168.7.1")) == ["localhost", "10.0.0.1", "10.9.0.1", "192.168.7.1"]
+    assert allowed(seeing("0.0.0.0/0", "x y", before="")) is None
+
+
+def test_an_interface_with_ipv4_is_talked_to_by_ipv4() -> None:
+    both = "192.168.7.1", "fd00::7", "fe80::1%ib0"
+    assert allowed(seeing(*both)) == ["localhost", "10.0.0.1", "10.9.0.1", "192.168.7.1"]
+    assert allowed(seeing(*both[1:])) == ["localhost", "10.0.0.1", "10.9.0.1", "fd00::7"]
+    six = allowed(seeing(*both, node_address="fd00::1"))
+    assert six == ["localhost", "10.9.0.1", "192.168.7.1", "fd00::1", "fd00::7"]
+
+
+BEFORE = "localhost 10.0.0.1 10.9.0.1 192.168.7.1"
+
+
+@pytest.mark.parametrize("addresses", [(), ("fe80::1",), ("0.0.0.0/0",)])
+def test_who_was_let_in_is_let_in_on_while_an_interface_is_not_seen(addresses: tuple[str, ...]) -> None:
+    assert allowed(seeing(*addresses, before=BEFORE)) == BEFORE.split()
+
+
+def test_whom_the_catalog_names_anew_is_let_in_at_once() -> None:
+    assert allowed(seeing(before="localhost 10.0.0.1 192.168.7.1")) == BEFORE.split()
+
+
+def test_who_is_no_longer_named_is_kept_out_once_the_interface_is_seen() -> None:
+    assert allowed(seeing("192.168.7.1", before=f"{BEFORE} 172.16.0.0/12")) == BEFORE.split()

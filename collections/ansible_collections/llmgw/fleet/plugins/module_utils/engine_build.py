@@ -29,6 +29,14 @@ print(json.dumps([os.path.realpath(sys.executable), list(sys.version_info[:3]), 
 _WRONG_HASH = re.compile(r"DO NOT MATCH THE HASHES")
 _NO_HASH = re.compile(r"Hashes are required|must have their versions pinned")
 _WRONG_PYTHON = re.compile(r"Requires-Python|requires a different Python|different python version")
+_UNREACHABLE = re.compile(
+    r"Retrying|NewConnectionError|MaxRetryError|ConnectTimeout|Connection (?:refused|reset|aborted|broken)|timed out|"
+    r"Name or service not known|Temporary failure in name resolution|No route to host|Network is unreachable|"
+    r"Cannot connect to proxy|SSLError|CERTIFICATE_VERIFY_FAILED|Max retries exceeded",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(r"\b40[137] (?:Error|Client Error)|Credentials not correct")
+_PASSWORD = re.compile(r"//[^/\s'\"]*@")
 _NOT_FOUND = re.compile(r"No matching distribution found|Could not find a version")
 
 
@@ -163,14 +171,23 @@ def _why(done: process.Result, folder: str, wanted: Packages, timeout_s: float) 
     if _WRONG_PYTHON.search(said):
         python = f"{folder}/bin/python"
         return f"{what}: it does not go with the Python of {python}. Name another by llmgw_engine_python. {tail}"
+    # pip then also says that it found nothing.
+    if not wanted.wheelhouse and _UNREACHABLE.search(said):
+        return (
+            f"{what}: {source} does not answer this node, or not always. Look at llmgw_engine_index_url and the proxy, "
+            f"or install from a wheelhouse. {tail}"
+        )
+    if not wanted.wheelhouse and _REFUSED.search(said):
+        return f"{what}: {source} refuses this node. Look at the name and password in llmgw_engine_index_url. {tail}"
     if _NOT_FOUND.search(said):
         return f"{what}: {source} has no wheel of it, or of what it needs, for this node's Python and machine. {tail}"
     return f"{what}: {tail}"
 
 
 def _last(answer: process.Result) -> str:
-    """The end of what a command said, on one line."""
-    lines = [line.strip() for line in f"{answer.stdout}\n{answer.stderr}".splitlines() if line.strip()]
+    """The end of what a command said, on one line, without names and passwords in addresses."""
+    said = _PASSWORD.sub("//", f"{answer.stdout}\n{answer.stderr}")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     return " | ".join(lines[-_TAIL_LINES:]) or f"exit status {answer.rc}"
 
 

@@ -19,6 +19,8 @@ from ansible_collections.llmgw.fleet.plugins.module_utils import atomic
 
 CURRENT = "current"
 MARK = "llmgw-engine.json"
+_MARK_BEGUN = f".{MARK}."
+"""How `atomic` names what becomes the mark."""
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]*")
 _REMOVED = ".removed-"
 _DIGITS = 8
@@ -70,6 +72,8 @@ class Store:
     def state(self, name: str) -> str:
         """Whether a version is absent, unfinished, complete, or a folder that llmgw did not make.
 
+        A folder in which nothing is but a mark that was never written whole counts as absent.
+
         One whose interpreter is gone, as after an upgrade of the operating system, is unfinished.
         """
         folder = self.folder(name)
@@ -106,6 +110,9 @@ class Store:
             self.remove(name)
         folder = self.folder(name)
         os.makedirs(folder, mode=0o755, exist_ok=True)
+        for left in _names(folder):
+            if left.startswith(_MARK_BEGUN):
+                os.unlink(f"{folder}/{left}")
         self._write_mark(folder, {**about, "complete": False})
         return folder
 
@@ -174,8 +181,9 @@ def _names(directory: str) -> List[str]:
 
 
 def _is_empty(folder: str) -> bool:
+    """Whether nothing is in it but what an end in the middle of the first mark left."""
     try:
-        return not os.listdir(folder)
+        return all(name.startswith(_MARK_BEGUN) for name in os.listdir(folder))
     except NotADirectoryError:
         return False
 

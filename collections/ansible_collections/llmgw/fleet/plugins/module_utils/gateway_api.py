@@ -27,7 +27,7 @@ class Reading(NamedTuple):
     """What a gateway says now. `runs` is False when its port is closed; `trouble` says why nothing could be read.
 
     `in_flight`: requests by endpoint; None for an endpoint whose number it does not tell.
-    `states`: what its probes found.
+    `states`: what its probes found; `details`: why that is not ready.
     """
 
     runs: bool
@@ -35,6 +35,7 @@ class Reading(NamedTuple):
     in_flight: Mapping[str, int | None] = {}
     trouble: str | None = None
     states: Mapping[str, str | None] = {}
+    details: Mapping[str, str | None] = {}
 
 
 class Seen(NamedTuple):
@@ -77,6 +78,7 @@ def understand(response: Response) -> Reading:
         generation=generation,
         in_flight={one.endpoint: one.in_flight for one in endpoints},
         states={one.endpoint: one.state for one in endpoints},
+        details={one.endpoint: one.detail for one in endpoints},
     )
 
 
@@ -169,4 +171,10 @@ def unready(reading: Reading, generation: int, endpoints: Sequence[str]) -> str 
     if reading.trouble is not None or reading.generation is None or reading.generation < generation:
         return _obstacle(reading, generation, None)
     states = {name: reading.states.get(name) for name in endpoints}
-    return ", ".join(f"{name} is {state or 'unknown'}" for name, state in states.items() if state != "ready") or None
+    return ", ".join(_unlike(reading, name) for name, state in states.items() if state != "ready") or None
+
+
+def _unlike(reading: Reading, name: str) -> str:
+    """An endpoint's state, and why it is not ready."""
+    why = reading.details.get(name)
+    return f"{name} is {reading.states.get(name) or 'unknown'}{f' ({why})' if why else ''}"

@@ -4,9 +4,8 @@
 A program of one file, written to nodes as `<state_dir>/guard.py` and run by units. Without `--group` it becomes the
 engine. With it, it is the engine's parent and talks with the guard of every other member (R7): all start together, a
 member that ends, is silent or comes back anew ends them all, and rank 0 drains before the others go. A member that is
-away is waited for here, without limit, so that systemd's start limit counts failures only.
-
-Every guard calls every other one and keeps saying who it is and how it is, whole in each line: a cut is silence.
+away is waited for here, without limit, so that systemd's start limit counts failures only. Every guard calls every
+other one and keeps saying who it is and how it is, whole in each line: a cut is silence.
 """
 
 from __future__ import annotations
@@ -27,23 +26,19 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 PROTOCOL = "llmgw-guard/1"
 BROKEN = 75  # EX_TEMPFAIL: a failure to Restart=on-failure, and told apart from what engines end with
 NOT_STARTED = 203  # what systemd itself reports of a command that cannot be executed
-TICK_S = 0.2
+TICK_S, SILENCE_S, REMIND_S = 0.2, 5.0, 60.0
 CALL_S = 0.5  # between two attempts to reach a member
+SOON_S = 0.01  # for a connection, so that it can say who it is at once: of those that do not few are kept
 ANSWER_S = 3.0  # for a connection to come about, and for a caller to say who it is
-SILENCE_S = 5.0
 KILL_AFTER_S = 2.0  # from SIGTERM to SIGKILL, for engines that hang in NCCL, and from that to leaving it to systemd
-REMIND_S = 60.0
-MOST_STRANGERS = 16
-LONGEST_LINE = 1024
-
+MOST_STRANGERS, LONGEST_LINE, LONGEST_SECRET = 16, 1024, 127 << 10  # the kernel takes 128 KiB of a variable
 FORMING, READY, RUNNING, DRAINING, STOPPING, ENDS = "forming", "ready", "running", "draining", "stopping", "ends"
 
 
 def say(text: str) -> None:
     """One line to the log; a log that is gone ends nothing."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"llmgw-guard: {text}\n")
-        sys.stderr.flush()
+        os.write(2, f"llmgw-guard: {text}\n".encode("utf-8", "replace"))
 
 
 def resolved(place: str) -> List[Tuple[socket.AddressFamily, Any]]:
@@ -67,11 +62,9 @@ class Caller:
 
     def __init__(self, sock: socket.socket, address: str) -> None:
         sock.settimeout(0)
-        self.sock = sock
-        self.address = address
+        self.sock, self.address = sock, address
         self.rank: Optional[int] = None
-        self.heard_at = time.monotonic()
-        self._buffer = b""
+        self.heard_at, self._buffer = time.monotonic(), b""
 
     def lines(self) -> Optional[List[str]]:
         """The whole lines that came; None when the connection ended, or brings what is no line."""
@@ -92,13 +85,12 @@ class Peer:
         self.member = member
         self.caller: Optional[Caller] = None
         self.incarnation = self.state = self.detail = ""
-        self.trouble = "no answer"
         self.found: List[Tuple[socket.AddressFamily, Any]] = []  # kept once known: a name server may be slow
         self._sock: Optional[socket.socket] = None
-        self._called_at = -CALL_S
+        self._called_at, self.trouble = -CALL_S, "no answer"
 
     def tell(self, line: str, own: Tuple[Any, ...]) -> None:
-        """Sends a line, without ever waiting; where there is no connection, calls. `own`: this member's address."""
+        """Sends a line, hardly ever waiting; where there is no connection, calls. `own`: this member's address."""
         now = time.monotonic()
         try:
             if self._sock is None and now - self._called_at >= CALL_S:
@@ -123,11 +115,13 @@ class Peer:
         self.found = self.found or resolved(self.member.place)
         family, address = self.found[0]
         self._sock = socket.socket(family)
-        self._sock.settimeout(0)
+        self._sock.settimeout(SOON_S)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if len(own) == len(address):  # of one family; the member knows its callers by their addresses
             self._sock.bind((own[0], 0, *own[2:]))
-        self._sock.connect(address)
+        with contextlib.suppress(socket.timeout):  # it goes on
+            self._sock.connect(address)
+        self._sock.settimeout(0)
 
 
 class Guard:
@@ -148,7 +142,13 @@ class Guard:
 
     def run(self) -> int:
         """The exit status, once the engine is gone."""
-        self._catch_signals()
+        # Signals come through a socket, by their numbers: none is lost between a look and the wait in `select`.
+        reader, self._waker = socket.socketpair()
+        self._waker.settimeout(0)
+        self._selector.register(reader, selectors.EVENT_READ, lambda: self._signalled(reader.recv(64)))
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: None)
         self._beat()
         say(f"{self._own}, one of {len(self._peers) + 1} members of group {self._options.group}")
         try:
@@ -160,15 +160,6 @@ class Guard:
         finally:
             self._send(signal.SIGKILL)
         return self._status
-
-    def _catch_signals(self) -> None:
-        """Signals come through a socket, by their numbers: none is lost between a look and the wait in `select`."""
-        reader, self._waker = socket.socketpair()
-        self._waker.settimeout(0)
-        self._selector.register(reader, selectors.EVENT_READ, lambda: self._signalled(reader.recv(64)))
-        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: None)
 
     def _tick(self, now: float) -> None:
         """What time brings: who is silent, what is late, and the next word to the others."""
@@ -202,11 +193,14 @@ class Guard:
     def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             sock, address = listener.accept()
-            if len(self._strangers) >= MOST_STRANGERS:
-                self._lose(self._strangers[0], "too many connections say nothing")
             caller = Caller(sock, address[0])
             self._strangers.append(caller)
             self._selector.register(sock, selectors.EVENT_READ, lambda: self._read(caller))
+            homes = [{one[0] for _family, one in peer.found} for peer in self._peers.values()]
+            if all(homes) and caller.address not in set().union(*homes):
+                self._lose(caller, "no member calls from there")
+            elif len(self._strangers) > MOST_STRANGERS:
+                self._lose(self._strangers[0], "too many connections say nothing")
 
     def _read(self, caller: Caller) -> None:
         lines = caller.lines() if caller.sock.fileno() >= 0 else []
@@ -237,11 +231,11 @@ class Guard:
         """Why a line is none of this group's, or None."""
         if len(words) != 6 or words[0] != PROTOCOL or not words[2].isdecimal():  # noqa: PLR2004 - see `_hear`
             return "it does not speak as a guard of this version does"
-        rank, group = int(words[2][:9]), self._options.group
+        rank, group = words[2][:9], self._options.group
         if words[1] != group:
             return f"rank {rank} is of group {words[1]} and rank {self._own.rank} of {group}: apply all members again"
-        peer = self._peers.get(rank)
-        if peer is None or caller.rank not in (None, rank):
+        peer = self._peers[int(rank)] if words[2] in map(str, self._peers) else None
+        if peer is None or caller.rank not in (None, peer.member.rank):
             return f"no other member has rank {rank}"
         if caller.address not in {address[0] for _family, address in peer.found}:
             return f"{peer.member} does not call from there"
@@ -380,10 +374,16 @@ def main() -> int:
     env, doing, status = dict(os.environ), "", 1
     try:
         for variable, _equals, name in (one.partition("=") for one in options.secret):
-            doing = f"set {variable} (name {name} in llmgw_secrets, then run the role llmgw.fleet.node)"
-            path = Path(env.get("CREDENTIALS_DIRECTORY", ""), name)
+            doing = f"set {variable} (name {name} in llmgw_secrets, then run the playbook llmgw.fleet.prepare)"
+            path = Path(env.get("CREDENTIALS_DIRECTORY", "/nonexistent"), name)
             path = path if path.exists() else Path(__file__).with_name("secrets") / name  # of a manager that has none
-            env[variable] = os.fsdecode(path.read_bytes()).rstrip("\r\n")
+            if path.parent.is_dir() and not os.access(path.parent, os.X_OK):
+                doing = f"set {variable} (systemd handed over no secret {name}: that needs systemd 247 or newer)"
+            secret = path.read_bytes().rstrip(b"\r\n")
+            if b"\0" in secret or len(secret) > LONGEST_SECRET:
+                doing = f"give {variable} the secret {name}"
+                raise OSError("it has a NUL byte, or more than 127 KiB")  # noqa: TRY301 - told below
+            env[variable] = os.fsdecode(secret)
         if not options.group:
             doing, status = "start the engine", NOT_STARTED
             os.execvpe(options.command[0], options.command, env)  # noqa: S606 - as told

@@ -7,6 +7,7 @@ None. Everything is bounded in time or size. Another class with these methods ca
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -17,10 +18,13 @@ import threading
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, NamedTuple, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Callable, NamedTuple, Sequence, TypeVar
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import process
 from ansible_collections.llmgw.fleet.plugins.module_utils.process import MISSING, UNUSABLE, Result
+
+if TYPE_CHECKING:
+    import socket
 
 __all__ = ["MISSING", "READ_LIMIT", "SCAN_LIMIT", "UNUSABLE", "Host", "NoAnswer", "Response", "Result", "within"]
 
@@ -229,7 +233,10 @@ class Host:
         return os.environ.get(name)
 
     def fetch(self, url: str, timeout_s: float, headers: dict[str, str]) -> Response:
-        """The answer to GET `url` (http or https). Proxies and redirects are not followed: headers go nowhere else."""
+        """The answer to GET `url` (http or https), whole within `timeout_s`, from the first look for its address on.
+
+        Proxies and redirects are not followed: headers go nowhere else.
+        """
         import http.client  # noqa: PLC0415 - costs as much as the rest of discovery, and only gateway hosts need it
         from urllib.parse import urlsplit  # noqa: PLC0415
 
@@ -239,16 +246,30 @@ class Host:
                 return Response(None, b"", "not an http or https URL")
             kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
             connection = kind(parts.hostname, parts.port, timeout=timeout_s)
+            path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+
+            def get() -> Response:
+                try:
+                    connection.request("GET", path, None, headers)
+                    answer = connection.getresponse()
+                    return Response(answer.status, answer.read(READ_LIMIT))
+                finally:
+                    connection.close()
+
             try:
-                connection.request(
-                    "GET", f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", None, headers
-                )
-                answer = connection.getresponse()
-                return Response(answer.status, answer.read(READ_LIMIT))
-            finally:
-                connection.close()
+                return within(timeout_s, get)
+            except TimeoutError:
+                _hang_up(connection.sock)  # so that nobody goes on reading what comes drop by drop
+                raise
         except (OSError, ValueError, http.client.HTTPException) as error:
             return Response(None, b"", str(error) or type(error).__name__)
+
+
+def _hang_up(sock: socket.socket | None) -> None:
+    """Ends a connection that another thread reads from."""
+    with contextlib.suppress(OSError):
+        if sock is not None:
+            sock.shutdown(2)  # SHUT_RDWR
 
 
 def _open(path: str) -> int:

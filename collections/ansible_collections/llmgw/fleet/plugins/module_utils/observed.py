@@ -7,7 +7,7 @@ Private to llmgw. One `systemctl show` answers for all units, those included who
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from typing import TYPE_CHECKING, Callable, Iterable, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import systemd, unit_states, unitfile
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 _ENVIRONMENT_LIMIT = 1024 * 1024
-# Of a unit that llmgw writes a few thousand are used; facts must stay small whatever somebody puts there.
-_TEXT_LIMIT = 65536
+# A unit that llmgw writes has a few thousand bytes, and more than 64 KiB when a profile names many adapters. A text
+# that facts leave out seems to differ from the wanted one on every plan. Without a limit, facts would be as large as
+# whatever somebody puts there.
+_TEXT_LIMIT = 512 * 1024
 _NO_LIMIT = 2**63  # systemd writes "not set" as the largest number
 _ENABLED = {"enabled": True, "enabled-runtime": True, "disabled": False}
 _GONE = ("inactive", "")
@@ -59,6 +61,20 @@ def survey(host: Host, manager: systemd.Manager, state_dir: str, probe: Probe | 
             drop_ins[name] = found
         units.append(_unit(name, host, manager, said, state, edited=bool(found), probe=probe))
     return Survey(tuple(units), drop_ins)
+
+
+def texts(host: Host, paths: Iterable[str]) -> dict[str, str | None]:
+    """What files beside units hold, by path; None where there is none. A link to nothing is told by its target: it is
+    there, and goes like any other drop-in.
+    """
+    found: dict[str, str | None] = {}
+    for path in paths:
+        content = host.read(path)
+        target = host.readlink(path) if content is None and not host.exists(path) else None
+        found[path] = None if content is None else content.decode("utf-8", "replace")
+        if target is not None:
+            found[path] = f"a link to {target}, which is not there\n"
+    return found
 
 
 def running_digest(host: Host, said: systemd.Properties) -> str | None:

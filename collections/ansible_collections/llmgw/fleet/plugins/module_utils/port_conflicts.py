@@ -6,6 +6,7 @@ Private to llmgw. An engine on a taken port ends minutes later, after the old on
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import port_owner, unitchange, unitfile
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
     from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import HostChange, WantedUnit
 
+_BETWEEN_COPIES = re.compile(r"^ExecStart=.* --data-parallel-rpc-port[ =](\d{1,5})(?: |$)", re.MULTILINE)
 _GIVES_WAY = (unitchange.RESTARTED, unitchange.STARTED, unitchange.REMOVED)
 _STARTS = (unitchange.CREATED, unitchange.RESTARTED, unitchange.STARTED)
 
@@ -41,10 +43,13 @@ def conflicts(host: Host, change: HostChange) -> dict[str, str]:
 
 
 def ports_of(unit: WantedUnit) -> tuple[int, ...]:
-    """The TCP ports that a unit listens on: for HTTP, and in a group the guard's, and on the leader the meeting's."""
+    """The TCP ports that a unit listens on: for HTTP, and in a group the guard's, and on the leader the meeting's; with
+    several copies of the model in one engine also the one by which these are reached.
+    """
     header = unitfile.parse(unit.text)
     answers = unit.readiness.kind == "http" and unit.readiness.port is not None
     ports = [unit.readiness.port] if answers else []
     if header.group is not None and header.port is not None:
         ports += [header.port + 1, header.port + 2] if not header.rank else [header.port + 2]
+    ports += [int(number) for number in _BETWEEN_COPIES.findall(unit.text)]
     return tuple(port for port in ports if port is not None)

@@ -66,13 +66,22 @@ def _ran_as_written(step: Step) -> bool:
 
 
 def _readiness(header: unitfile.Header, record: Record, wanted: Readiness) -> Readiness:
-    """How the earlier version is asked: where its header says, as it was last found ready, with today's deadlines."""
+    """How the earlier version is asked: where its header says, as it was last found ready, with today's deadlines.
+
+    A member's header does not say where its leader is: that is where it was when the member was last ready, else where
+    it is now. And a member waits for the others, which are put back once their own deadlines have passed: it gets that
+    time too.
+    """
     known = record.process_digest == header.process_digest
+    led = wanted.kind == "leader"
+    patience = 2 if (header.members or 1) > 1 else 1
     return replace(
         wanted,
-        kind="http" if wanted.kind == "http" and header.port is not None else "unit",
-        address=header.address,
-        port=header.port,
+        kind="leader" if led else "http" if wanted.kind == "http" and header.port is not None else "unit",
+        address=((record.leader_address if known else None) or wanted.address) if led else header.address,
+        port=((record.leader_port if known else None) or wanted.port) if led else header.port,
+        start_timeout_s=wanted.start_timeout_s * patience,
+        ready_timeout_s=wanted.ready_timeout_s * patience,
         health_path=(record.health_path if known else None) or wanted.health_path,
         models_path=(record.models_path if known else None) or wanted.models_path,
         expect_model=record.expect_model if known else None,

@@ -30,6 +30,7 @@ SERVING = "serving"
 SETTLE_S = 2.0  # how long a unit without a readiness of its own must have been active
 WRONG_MODEL_S = 10.0  # how long another model may be listed before that is a failure
 MAX_RESTARTS = 2
+_LONGEST = 160  # characters of an engine's own words in a sentence
 _OK = 200
 _NEEDS_KEY = (401, 403)
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - the other way round: what to ask instead
@@ -57,16 +58,22 @@ _SETUP_WORDS = {
     216: "its group does not exist",
     217: "its user does not exist",
     226: "its sandbox cannot be set up",
+    243: (
+        "a secret that it names is not on the node: name it in llmgw_secrets and run the playbook llmgw.fleet.prepare"
+    ),
 }
+# Not 203: by that the guard, too, tells of an engine's command, and its log says which.
+_NEVER_BEGAN = frozenset(_SETUP_WORDS) - {203}
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """How to tell that a unit is ready (R7). `kind`: `http` asks the engine, `unit` trusts systemd alone: members of a
-    replica that have no readiness of their own.
+    """How to tell that a unit is ready (R7). `kind`: `http` asks the engine; `leader` is for members of a replica that
+    have no readiness of their own: their unit must be up, and address, port, paths and name are their leader's, which
+    is asked as with `http`; `unit` trusts systemd alone.
 
     `listens_while_loading`: the port opens before the weights are loaded, so that one still closed after
-    `start_timeout_s` is a failure.
+    `start_timeout_s` is a failure. It says nothing of `leader`, whose engine waits for this one.
     """
 
     kind: str
@@ -100,7 +107,8 @@ class Exit(NamedTuple):
 class Seen(NamedTuple):
     """One look at a unit through systemd. `exit`: how its last main process ended, None when none did so far.
 
-    `digest`: what the main process was started with, None when unreadable.
+    `digest`: what the main process was started with, None when unreadable. `waits`: it is a guard, and its group is not
+    together.
     """
 
     load_state: str
@@ -111,6 +119,7 @@ class Seen(NamedTuple):
     exit: Exit | None
     restarts: int
     digest: str | None
+    waits: bool = False
 
 
 class Times(NamedTuple):
@@ -128,16 +137,27 @@ class Times(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """One of STARTING, LOADING, READY and FAILED, and a sentence that says why."""
+    """One of STARTING, LOADING, READY and FAILED, and a sentence that says why.
+
+    `began` is false where systemd failed before it could run the program, which then has said nothing.
+    """
 
     state: str
     detail: str
+    began: bool = True
 
 
 def ask(host: Host, readiness: Readiness, timeout_s: float, key: str | None = None) -> Answer:
     """What the engine answers now; takes at most twice `timeout_s`. `key`: what its clients must bring; without it the
     models of an engine that asks for one stay unknown.
     """
+    answer = _asked(host, readiness, timeout_s, key)
+    if readiness.kind == "leader":
+        return Answer(answer.word, f"of its leader at {_base(readiness)[len('http://') :]}: {answer.detail}")
+    return answer
+
+
+def _asked(host: Host, readiness: Readiness, timeout_s: float, key: str | None) -> Answer:
     base = _base(readiness)
     health = host.fetch(base + readiness.health_path, timeout_s, {})
     if health.status is None:
@@ -152,7 +172,7 @@ def judge(readiness: Readiness, wanted_digest: str, seen: Seen, answer: Answer |
     """Where a unit is on its way; FAILED as soon as it cannot become ready any more or a deadline has passed."""
     failure = _failure(seen)
     if failure is not None:
-        return Verdict(FAILED, failure)
+        return Verdict(FAILED, failure, began=_exit_status(seen) not in _NEVER_BEGAN)
     if times.begun is None:
         if times.waited > times.allowance + readiness.start_timeout_s:
             return Verdict(FAILED, f"the old process did not make room within {times.waited:.0f} s")
@@ -168,17 +188,30 @@ def judge(readiness: Readiness, wanted_digest: str, seen: Seen, answer: Answer |
 def _failure(seen: Seen) -> str | None:
     """Why a unit will not come up, as systemd tells it, or None."""
     how = f", {seen.exit}" if seen.exit else ""
-    status = seen.exit.number if seen.exit and not seen.exit.by_signal else 0
-    setup_failed = seen.sub_state == "auto-restart" and status in _SETUP_FAILURES
     reasons = (
         (seen.load_state in _UNLOADABLE, f"systemd cannot load the unit ({seen.load_state})"),
         (seen.queued, None),  # what else is said is about the process before
+        (_setup_failed(seen), f"{_setup_words(seen)} ({seen.exit}{_after_restarts(seen)})"),
         (seen.active_state == "failed", f"{_result(seen)}{how}{_after_restarts(seen)}"),
         (seen.restarts >= MAX_RESTARTS, f"{_again(seen)} and was restarted {seen.restarts} times{how}"),
         (seen.active_state == "inactive", f"it ended{how}"),
-        (setup_failed, f"{_SETUP_WORDS.get(status, 'systemd could not set it up')} ({seen.exit})"),
     )
     return next((sentence for holds, sentence in reasons if holds), None)
+
+
+def _setup_failed(seen: Seen) -> bool:
+    """Whether systemd failed before the program ran."""
+    status = _exit_status(seen)
+    waits = seen.sub_state == "auto-restart" and status in _SETUP_FAILURES
+    return waits or (seen.active_state == "failed" and status in _SETUP_WORDS)
+
+
+def _setup_words(seen: Seen) -> str:
+    return _SETUP_WORDS.get(_exit_status(seen), "systemd could not set it up")
+
+
+def _exit_status(seen: Seen) -> int:
+    return seen.exit.number if seen.exit and not seen.exit.by_signal else 0
 
 
 def _result(seen: Seen) -> str:
@@ -201,16 +234,22 @@ def _progress(readiness: Readiness, wanted: str, seen: Seen, answer: Answer | No
         return Verdict(STARTING, f"its process is not up ({seen.active_state}/{seen.sub_state}{how})")
     if seen.digest is not None and seen.digest != wanted:
         return Verdict(STARTING, "its process was started by another version of the unit")
-    if readiness.kind != "http":
+    if readiness.kind == "unit":
         return Verdict(READY, "active") if times.active >= SETTLE_S else Verdict(STARTING, "active for a moment only")
-    return Verdict(LOADING, "it was not asked yet") if answer is None else _answered(readiness, answer, times)
+    if seen.waits and seen.restarts and times.active > readiness.start_timeout_s:
+        # Its deadline may be far away, and another member that failed is about to be, or is, what it was before.
+        again = f"it did not come together again within {readiness.start_timeout_s:g} s"
+        return Verdict(FAILED, f"its group ended{_after_restarts(seen)}, and {again}")
+    if answer is None:
+        return Verdict(LOADING, "its group is not together yet" if seen.waits else "it was not asked yet")
+    return _answered(readiness, answer, times)
 
 
 def _answered(readiness: Readiness, answer: Answer, times: Times) -> Verdict:
     """What an engine's answer means."""
     if answer.word == SERVING:
         return Verdict(READY, answer.detail)
-    if answer.word == REFUSED and readiness.listens_while_loading:
+    if answer.word == REFUSED and readiness.listens_while_loading and readiness.kind == "http":
         return Verdict(STARTING, answer.detail)
     if answer.word == OTHER_MODEL and times.wrong_model > WRONG_MODEL_S:
         return Verdict(FAILED, answer.detail)
@@ -227,7 +266,7 @@ def _unreached(response: Response) -> Answer:
     error = response.error or "no answer"
     if f"[Errno {errno.ECONNREFUSED}]" in error:
         return Answer(REFUSED, "its port is closed")
-    return Answer(SILENT, f"it does not answer ({error})")
+    return Answer(SILENT, f"it does not answer ({_short(error)})")
 
 
 def _listed(readiness: Readiness, response: Response) -> Answer:
@@ -244,10 +283,16 @@ def _listed(readiness: Readiness, response: Response) -> Answer:
 def _named(body: bytes, expected: str | None) -> Answer:
     try:
         names = [str(model["id"]) for model in json.loads(body.decode("utf-8"))["data"]]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return Answer(SILENT, "its model list cannot be read")
     if not names:
         return Answer(BUSY, "it lists no model yet")
     if expected is None or expected in names:
-        return Answer(SERVING, "it serves " + (expected or ", ".join(names)))
-    return Answer(OTHER_MODEL, f"it serves {', '.join(names)} instead of {expected}")
+        return Answer(SERVING, "it serves " + (expected or _short(", ".join(names))))
+    return Answer(OTHER_MODEL, f"it serves {_short(', '.join(names))} instead of {expected}")
+
+
+def _short(words: str) -> str:
+    """What an engine said, as it may stand in a sentence: it may send megabytes."""
+    text = "".join(filter(str.isprintable, words[: 2 * _LONGEST]))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

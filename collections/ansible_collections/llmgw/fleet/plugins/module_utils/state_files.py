@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 _READABLE = 0o644
 _MOST_DIGITS = 18
 _MEMORY_NUMBERS = ("weights_mib", "kv_cache_mib", "kv_cache_tokens", "graphs_mib")
-_TEXTS = ("process_digest", "health_path", "models_path", "expect_model")
+_TEXTS = ("process_digest", "health_path", "models_path", "expect_model", "leader_address")
 
 
 class Record(NamedTuple):
     """What was known of a unit when it last became ready: who brought it, as what, how to ask it again, when that was
     (Unix seconds), and what its engine's log said of memory, which later facts cannot read from a log that is gone.
+    A member that does not lead was ready with a leader, at that address.
     """
 
     generation: int | None = None
@@ -36,6 +37,8 @@ class Record(NamedTuple):
     expect_model: str | None = None
     ready_at: float | None = None
     memory: EngineMemory | None = None
+    leader_address: str | None = None
+    leader_port: int | None = None
 
 
 class StateFiles:
@@ -50,7 +53,7 @@ class StateFiles:
     def prepare(self) -> None:
         """Makes the directories, readable by all: nothing secret lies here."""
         for path in (self.directory, f"{self.directory}/units", f"{self.directory}/last-good"):
-            Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+            make_directory(path)
 
     def generation(self) -> int | None:
         """The highest generation that was ever applied here."""
@@ -65,7 +68,7 @@ class StateFiles:
         """The record of a unit; empty when there is none."""
         try:
             said = json.loads(self._text(self._record_path(name)) or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):  # any bytes may lie there, deeply nested ones too
             return Record()
         if not isinstance(said, dict):
             return Record()
@@ -73,6 +76,7 @@ class StateFiles:
             generation=_whole(said.get("generation")),
             ready_at=_moment(said.get("ready_at")),
             memory=_memory(said.get("memory")),
+            leader_port=_whole(said.get("leader_port")),
             **{field: said[field] for field in _TEXTS if isinstance(said.get(field), str)},
         )
 
@@ -105,6 +109,17 @@ class StateFiles:
     def _text(self, path: str) -> str | None:
         content = self._host.read(path)
         return None if content is None else content.decode("utf-8", "surrogateescape")
+
+
+def make_directory(path: str | Path) -> None:
+    """Makes a directory and those above it, for all to read whatever the umask: engines run as other users.
+
+    What is there already stays as it is. Raises OSError.
+    """
+    missing = [one for one in (Path(path), *Path(path).parents) if not one.exists()]
+    Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+    for one in missing:
+        one.chmod(0o755)
 
 
 def default_directory(scope: str, host: Host) -> str:

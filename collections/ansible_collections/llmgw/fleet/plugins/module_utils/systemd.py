@@ -170,6 +170,11 @@ def tail_of(log: str, lines: int) -> str:
     return "\n".join("".join(filter(str.isprintable, line.expandtabs())) for line in kept[-lines:])
 
 
+def own_words(name: str, log: str) -> str:
+    """What systemd itself says of a unit in its log, without what its processes printed."""
+    return "\n".join(line for line in log.split("\n") if line.startswith(f"{name}: "))
+
+
 def parse_show(output: str) -> dict[str, Properties]:
     """Properties by unit name (Id), from the output of `systemctl show`: blocks of KEY=VALUE between empty lines."""
     found: dict[str, Properties] = {}

@@ -20,6 +20,7 @@ SUFFIX = ".service"
 DIGEST_VARIABLE = "LLMGW_PROCESS_DIGEST"
 _NAME = re.compile(r"^llmgw-(?P<service>[a-z0-9][a-z0-9-]*)\.(?P<number>[0-9]+)\.(?P<rank>[0-9]+)\.service$")
 _MOST_DIGITS = 18  # what a unit says may be anything, and Python refuses numbers of thousands of digits
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f]+")  # facts say anything, and systemd ends a line at some of these
 _TEXT_DIGEST = re.compile(r"^TextDigest=.*\n", re.MULTILINE)
 
 
@@ -110,14 +111,17 @@ def text_digest(text: str) -> str:
 
 
 def section(header: Header) -> str:
-    """The [X-Llmgw] section of a header, with a trailing newline; keys that are None are left out."""
+    """The [X-Llmgw] section of a header, with a trailing newline; keys that are None are left out.
+
+    Control characters are left out too: no value becomes a line of its own.
+    """
     lines = [f"[{SECTION}]"]
     for key, field in _KEYS.items():
         value = getattr(header, field)
         if value is None or value == ():
             continue
         text = " ".join(value) if field in _LISTS else value
-        lines.append(f"{key}={text}")
+        lines.append(f"{key}={_CONTROL.sub('', str(text))}")
     return "\n".join(lines) + "\n"
 
 

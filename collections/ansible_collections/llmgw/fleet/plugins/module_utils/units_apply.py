@@ -27,7 +27,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils import (
 from ansible_collections.llmgw.fleet.plugins.module_utils.engine_logs.memory import memory
 from ansible_collections.llmgw.fleet.plugins.module_utils.put_back import Previous, previous_of
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import FAILED, READY
-from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
+from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles, make_directory
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory
@@ -62,7 +62,7 @@ class Apply:
         self._state = state
         self._generation = generation
         self._results: dict[str, UnitResult] = {}
-        self.warning: str | None = None
+        self.warnings: list[str] = []
 
     def carry_out(self, change: HostChange) -> tuple[UnitResult, ...]:
         """Does everything and returns how each unit ended, sorted by name.
@@ -136,20 +136,20 @@ class Apply:
             self._manager.enable(disabled)
 
     def _place(self, path: str, text: str) -> None:
-        Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_directory(Path(path).parent)
         atomic.write(path, text.encode("utf-8"), _UNIT_MODE)
 
     def _make_log_directory(self, text: str | None) -> None:
         path = systemd.log_path(text)
         if path is not None and path.startswith(self._state.directory + "/"):
-            Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            make_directory(Path(path).parent)
 
     def _bring_up(self, placed: Sequence[Step]) -> None:
         """Starts what must start, waits for every unit, and puts back what was there for those that failed."""
         units = {step.name: step.wanted for step in placed if step.wanted is not None}
         starting = [step.name for step in placed if step.action in _STARTING]
         if starting:
-            self.warning = self._manager.keep_after_logout()
+            self._warn(self._manager.keep_after_logout())
         marks = {name: self._manager.log_mark(units[name].text) for name in starting}
         now = time.time()
         refused = self._start(starting) if starting else None
@@ -161,17 +161,27 @@ class Apply:
             since = now if name in marks else None  # of a process that went on, whatever it said last
             silent = outcome.state == READY and name not in marks  # what it said when it started is known or gone
             log = "" if silent else self._manager.log(name, unit.text, since, marks.get(name, 0))
+            if not outcome.began:  # what else is there is of the process before
+                log = systemd.own_words(name, log)
             detail, tail = outcome.detail, None
             if outcome.state == READY:
-                self._remember(step, unit, log)
+                try:
+                    self._remember(step, unit, log)
+                except OSError as error:  # what is remembered may be lost; what the other units need may not
+                    self._warn(_unnoted(name, error))
             else:
                 happened = f"{detail}; {refused}" if refused else detail
-                detail = start_failure.why(unitfile.parse(unit.text).engine, happened, log)
+                engine = unitfile.parse(unit.text).engine
+                detail = start_failure.why(engine, happened, log) if outcome.began else happened
                 tail = systemd.tail_of(log, _TAIL_LINES)
             self._results[name] = UnitResult(name, step.action, outcome.state, detail, outcome.seconds, tail)
 
         units_wait.until_ready(self._host, self._manager, awaited, end)
         self._put_back([step for step in placed if self._results[step.name].state == FAILED])
+
+    def _warn(self, text: str | None) -> None:
+        if text is not None:
+            self.warnings.append(text)
 
     def _start(self, names: Sequence[str]) -> str | None:
         """Queues the starts. They are no crash loop: what systemd has counted towards its start limit goes first."""
@@ -197,6 +207,8 @@ class Apply:
             asked.expect_model,
             ready_at=known.ready_at if goes_on else round(self._host.clock(), 1),
             memory=_reported(unit, log) or (known.memory if same else None),
+            leader_address=asked.address if asked.kind == "leader" else None,
+            leader_port=asked.port if asked.kind == "leader" else None,
         )
         self._state.write_record(step.name, record)
 
@@ -208,10 +220,7 @@ class Apply:
         back = {name: one for name, one in previous.items() if one is not None}
         for name, end in self._dismantle(new).items():
             self._noted(name, end)
-        for name, one in back.items():
-            for path, text in one.environment_files.items():
-                self._place(path, text)
-            self._place(f"{self._manager.unit_dir}/{name}", one.text)
+        back = {name: one for name, one in back.items() if self._placed_again(name, one)}
         if new or back:
             self._manager.daemon_reload()
             self._forget_failures(new)
@@ -220,8 +229,27 @@ class Apply:
         awaited = [_again(name, one, self._state.directory) for name, one in back.items()]
         units_wait.until_ready(self._host, self._manager, awaited, self._noted)
 
+    def _placed_again(self, name: str, previous: Previous) -> bool:
+        """Whether an earlier version's files are there again; where they cannot be, the other units go on."""
+        try:
+            for path, text in previous.environment_files.items():
+                self._place(path, text)
+            self._place(f"{self._manager.unit_dir}/{name}", previous.text)
+        except OSError as error:
+            self._results[name] = replace(self._results[name], put_back=False)
+            self._warn(f"what was there before {name} could not be put back: {error}")
+            return False
+        return True
+
     def _noted(self, name: str, outcome: units_wait.Outcome) -> None:
         self._results[name] = replace(self._results[name], put_back=outcome.state == READY)
+
+
+def _unnoted(name: str, error: OSError) -> str:
+    return (
+        f"{name} is ready, but that could not be noted, so that this version may not come back should a later one fail: "
+        f"{error}. Free space or mend the file, then apply again"
+    )
 
 
 def _awaited(step: Step, unit: WantedUnit, state_dir: str) -> units_wait.Awaited:
@@ -234,6 +262,7 @@ def _awaited(step: Step, unit: WantedUnit, state_dir: str) -> units_wait.Awaited
         allowance_s=unit.stop_timeout_s if starts and ran else 0.0,
         restarts=0 if starts or step.observed is None else step.observed.restarts or 0,
         key_file=engine_key.file_of(state_dir, unit.text),
+        in_group=guard_file.is_in_group(unit.text),
     )
 
 
@@ -256,6 +285,7 @@ def _again(name: str, previous: Previous, state_dir: str) -> units_wait.Awaited:
         previous.readiness,
         allowance_s=previous.stop_timeout_s,
         key_file=engine_key.file_of(state_dir, previous.text),
+        in_group=guard_file.is_in_group(previous.text),
     )
 
 

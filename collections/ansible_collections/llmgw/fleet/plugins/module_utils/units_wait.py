@@ -7,7 +7,7 @@ Private to llmgw. Every wait here ends: by the units' deadlines, or because syst
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Thread
 from typing import TYPE_CHECKING, Callable, Iterable, NamedTuple
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import engine_key, observed, port_owner, readiness
@@ -35,7 +35,7 @@ _EXITED = 1  # CLD_EXITED of waitid(2); 0: the main process runs, the rest are s
 
 class Awaited(NamedTuple):
     """One unit to wait for. `restarts` is how many automatic restarts are not ours to judge; `key_file` holds the key
-    that clients of the engine must bring.
+    that clients of the engine must bring. `in_group`: its main process is a guard, and the engine that one's child.
     """
 
     name: str
@@ -44,14 +44,18 @@ class Awaited(NamedTuple):
     allowance_s: float = 0.0
     restarts: int = 0
     key_file: str | None = None
+    in_group: bool = False
 
 
 class Outcome(NamedTuple):
-    """How a wait ended: READY or FAILED of `readiness`, a sentence, and the seconds it took."""
+    """How a wait ended: READY or FAILED of `readiness`, a sentence, the seconds it took, and whether the program began
+    to run.
+    """
 
     state: str
     detail: str
     seconds: float
+    began: bool = True
 
 
 def until_ready(
@@ -63,21 +67,17 @@ def until_ready(
     if not pending:
         return outcomes
     looker = _Looker(manager)
-    pool = ThreadPoolExecutor(max_workers=len(pending))
-    try:
-        for delay in _delays():
-            shown = looker.look(pending)
-            for name, said in shown.items():
-                outcome = pending[name].outcome(said, pool)
-                if outcome is not None:
-                    del pending[name]
-                    outcomes[name] = outcome
-                    on_end(name, outcome)
-            if not pending:
-                break
-            time.sleep(delay)
-    finally:
-        pool.shutdown(wait=False)
+    for delay in _delays():
+        shown = looker.look(pending)
+        for name, said in shown.items():
+            outcome = pending[name].outcome(said)
+            if outcome is not None:
+                del pending[name]
+                outcomes[name] = outcome
+                on_end(name, outcome)
+        if not pending:
+            break
+        time.sleep(delay)
     return outcomes
 
 
@@ -127,6 +127,22 @@ class _Looker:
         return {name: shown.get(name, {}) for name in asked}
 
 
+class _Question:
+    """A question to an engine, put by a thread that nobody waits for: an answer that never comes keeps nobody."""
+
+    def __init__(self, pid: str, put: Callable[[], readiness.Answer]) -> None:
+        self.pid = pid
+        self.answer: readiness.Answer | None = None
+        self._put = put
+        Thread(target=self._ask, daemon=True).start()
+
+    def _ask(self) -> None:
+        try:
+            self.answer = self._put()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next look asks again, and deadlines run on
+            self.answer = readiness.Answer(readiness.SILENT, f"it cannot be asked ({type(error).__name__}: {error})")
+
+
 class _Watch:
     """What was seen of one unit so far."""
 
@@ -138,10 +154,10 @@ class _Watch:
         self._process: tuple[str, float] | None = None
         self._exit: readiness.Exit | None = None
         self._wrong_model_at: float | None = None
-        self._question: Future[readiness.Answer] | None = None
+        self._question: _Question | None = None
         self._answer: tuple[str, readiness.Answer] | None = None
 
-    def outcome(self, said: Properties, pool: ThreadPoolExecutor) -> Outcome | None:
+    def outcome(self, said: Properties) -> Outcome | None:
         """How the wait for this unit ended, or None: it goes on."""
         now = time.monotonic()
         seen = self._seen(said)
@@ -150,12 +166,11 @@ class _Watch:
             self._process = (pid, now)
         if self._begun_at is None and not seen.queued:
             self._begun_at = now
-        verdict = readiness.judge(
-            self._unit.readiness, self._unit.process_digest, seen, self._heard(said, now, pool), self._times(said, now)
-        )
+        answer = self._heard(said, now, waits=seen.waits)
+        verdict = readiness.judge(self._unit.readiness, self._unit.process_digest, seen, answer, self._times(said, now))
         if verdict.state not in {readiness.READY, readiness.FAILED}:
             return None
-        return Outcome(verdict.state, verdict.detail, now - self._asked_at)
+        return Outcome(verdict.state, verdict.detail, now - self._asked_at, verdict.began)
 
     def _seen(self, said: Properties) -> readiness.Seen:
         code = _count(said.get("ExecMainCode"))
@@ -170,6 +185,7 @@ class _Watch:
             exit=self._exit,
             restarts=max(0, _count(said.get("NRestarts")) - self._unit.restarts),
             digest=observed.running_digest(self._host, said),
+            waits=self._waits(said.get("MainPID", "0")),
         )
 
     def _times(self, said: Properties, now: float) -> readiness.Times:
@@ -184,24 +200,35 @@ class _Watch:
             allowance=self._unit.allowance_s,
         )
 
-    def _heard(self, said: Properties, now: float, pool: ThreadPoolExecutor) -> readiness.Answer | None:
+    def _heard(self, said: Properties, now: float, *, waits: bool) -> readiness.Answer | None:
         """The last answer of the present main process; puts the next question, without waiting for it."""
         pid = said.get("MainPID", "0")
-        if self._unit.readiness.kind != "http" or said.get("ActiveState") != "active":
+        if self._unit.readiness.kind == "unit" or said.get("ActiveState") != "active" or waits:
+            self._question = self._answer = self._wrong_model_at = None  # what comes yet is of another leader
             return None
-        if self._question is not None and self._question.done():
-            answer = self._question.result()
-            self._answer = (pid, answer)
+        if self._question is not None and self._question.answer is not None:
+            answer = self._question.answer
+            self._answer = (self._question.pid, answer)
             self._question = None
             self._wrong_model_at = (self._wrong_model_at or now) if answer.word == readiness.OTHER_MODEL else None
         if self._question is None:
-            self._question = pool.submit(self._ask, said.get("ControlGroup", ""), int(pid))
+            group, main_pid = said.get("ControlGroup", ""), int(pid)
+            self._question = _Question(pid, lambda: self._ask(group, main_pid))
         return self._answer[1] if self._answer is not None and self._answer[0] == pid else None
+
+    def _waits(self, pid: str) -> bool:
+        """Whether a member's guard has not started its engine: a leader that answers now is of the group before.
+
+        All guards start their engines at once, so a leader that answers from then on is of this member's group.
+        """
+        if not self._unit.in_group or pid == "0":
+            return False
+        return self._host.read(f"/proc/{pid}/task/{pid}/children") == b""  # None where the kernel does not tell
 
     def _ask(self, control_group: str, pid: int) -> readiness.Answer:
         wanted = self._unit.readiness
         answer = readiness.ask(self._host, wanted, _ASK_TIMEOUT_S, engine_key.read(self._host, self._unit.key_file))
-        if answer.word == readiness.SERVING and wanted.port is not None:
+        if answer.word == readiness.SERVING and wanted.port is not None and wanted.kind == "http":
             mine = port_owner.owns(self._host, control_group, pid, wanted.address, wanted.port)
             if mine is False:
                 return readiness.Answer(readiness.FOREIGN, f"port {wanted.port} is answered by a process not its own")

@@ -20,6 +20,8 @@ description:
     new folder too.
   - Older versions stay as long as a unit, what llmgw would put back of a unit, or a process names their path, and
     O(keep) more of them besides. Then they are removed. Folders that this module did not make are left alone.
+  - While a process runs that was started through C(KIND/current), none is removed, for the link may have moved since.
+  - Below a O(root) on a filesystem that other machines share, none is removed: what they use cannot be told.
 attributes:
   check_mode:
     support: full
@@ -257,6 +259,12 @@ def run(module: AnsibleModule) -> None:
             if before != name:
                 store.make_current(name)
         removed, used = doomed(host, store, name, given)
+        if removed and engine_users.others_may_use(host, store.directory):
+            module.warn(
+                f"{store.directory} is on a filesystem that other machines share, so nothing is removed there. What no "
+                f"node uses any more is yours to remove: this one does not use {', '.join(removed)}"
+            )
+            removed = []
         if not module.check_mode:
             for one in removed:
                 store.remove(one)

@@ -19,11 +19,14 @@ description:
   - When a unit does not become ready, what was there before is put back and started, and the module fails with one
     sentence for each such unit. The other units of the call stay.
   - The run ends within O(lock_timeout_s), the longest time to stop, the longest time to become ready, and after a
-    failure once more the last two.
+    failure once more the last two. A member of a replica over several nodes that is put back gets twice its time to
+    become ready, since the other members are put back once their own time has passed.
 attributes:
   check_mode:
     support: full
-    description: Computes the same change as a real run, and touches nothing.
+    description:
+      - Computes the same change as a real run, and touches nothing.
+      - Fails as a real run does where another process has a port that a unit needs.
   diff_mode:
     support: full
     description: Shows the text of each file before and after.
@@ -71,15 +74,17 @@ options:
           kind:
             description:
               - With V(http) the engine is asked whether it is up and which models it serves.
+              - V(leader) is for members that do not lead a replica over several nodes. Their unit must be up, and
+                their leader, which the other options describe, is asked as with V(http).
               - With V(unit) the unit must stay active for two seconds.
             type: str
-            choices: [http, unit]
+            choices: [http, leader, unit]
             required: true
           address:
-            description: Address the engine listens on. The default is the loopback.
+            description: Address the engine listens on, or its leader's. The default is the loopback.
             type: str
           port:
-            description: Port the engine listens on. V(http) needs one.
+            description: Port the engine listens on, or its leader's. V(http) and V(leader) need one.
             type: int
           health_path:
             description: Path that answers 200 when the engine is up.
@@ -101,7 +106,9 @@ options:
             type: int
             default: 600
           listens_while_loading:
-            description: Whether the engine opens its port before it has loaded, so that it must be open by then.
+            description:
+              - Whether the engine opens its port before it has loaded, so that it must be open within start_timeout_s.
+              - It says nothing with V(leader).
             type: bool
             default: false
       stop_timeout_s:
@@ -209,6 +216,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils import (
     host_change,
     host_lock,
     observed,
+    port_conflicts,
     unitchange,
     unitfile,
 )
@@ -219,7 +227,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import Manager
 from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import Apply, UnitResult
 
 READINESS = {
-    "kind": {"type": "str", "choices": ["http", "unit"], "required": True},
+    "kind": {"type": "str", "choices": ["http", "leader", "unit"], "required": True},
     "address": {"type": "str"},
     "port": {"type": "int"},
     "health_path": {"type": "str", "default": "/health"},
@@ -261,7 +269,7 @@ def objections(wanted: list[host_change.WantedUnit], absent: list[str], director
     found += [f"{name} is named twice" for name in sorted({name for name in names if names.count(name) > 1})]
     found += host_change.text_objections(wanted)
     for unit in wanted:
-        if unit.readiness.kind == "http" and unit.readiness.port is None:
+        if unit.readiness.kind != "unit" and unit.readiness.port is None:
             found.append(f"{unit.name}: its engine cannot be asked without a port")
         said = (companions.objection(unit.name, path, directories) for path in unit.environment_files)
         found += [sentence for sentence in said if sentence is not None]
@@ -303,25 +311,37 @@ def run(module: AnsibleModule) -> None:
     with nullcontext() if module.check_mode else host_lock.hold(state.lock, module.params["lock_timeout_s"]):
         units, drop_ins = observed.survey(host, manager, state.directory)
         paths = host_change.companion_paths(units, wanted, drop_ins)
-        contents = {path: host.read(path) for path in paths}
-        texts = {path: None if raw is None else raw.decode("utf-8", "replace") for path, raw in contents.items()}
+        texts = observed.texts(host, paths)
         change = host_change.compute(units, wanted, absent, manager.unit_dir, contents=texts, drop_ins=drop_ins)
         reasons = host_change.refusals(
             units, change, module.params["expected"], generation=generation, seen_generation=state.generation()
         )
         refuse(module, reasons, "Plan again and apply that.")
-        answer: dict[str, Any] = {"changed": change.changed, "diff": change.diff}
         if module.check_mode:
-            module.exit_json(units=[{"name": step.name, "action": step.action} for step in change.steps], **answer)
+            foresee(module, host, change)
         apply = Apply(host, manager, state, generation)
         results = apply.carry_out(change)
-    if apply.warning:
-        module.warn(apply.warning)
-    answer["units"] = [dict(vars(result)) for result in results]
+    for warning in apply.warnings:
+        module.warn(warning)
+    answer: dict[str, Any] = {"diff": change.diff, "units": [dict(vars(result)) for result in results]}
     answer["changed"] = any(result.action != unitchange.KEPT for result in results)
     failed = [result for result in results if result.state == FAILED]
     if failed:
         module.fail_json(msg=" ".join(sentence(result) for result in failed), **answer)
+    module.exit_json(**answer)
+
+
+def foresee(module: AnsibleModule, host: Host, change: host_change.HostChange) -> None:
+    """Ends check mode: with the change, or as the real run would fail for ports that other processes have."""
+    blocked = port_conflicts.conflicts(host, change)
+    actions = {step.name: unitchange.KEPT if step.name in blocked else step.action for step in change.steps}
+    answer: dict[str, Any] = {
+        "changed": any(action != unitchange.KEPT for action in actions.values()),
+        "diff": change.diff,
+        "units": [{"name": name, "action": action} for name, action in actions.items()],
+    }
+    if blocked:
+        module.fail_json(msg=" ".join(f"{name}: {why}." for name, why in sorted(blocked.items())), **answer)
     module.exit_json(**answer)
 
 

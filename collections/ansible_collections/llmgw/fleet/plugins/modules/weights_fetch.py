@@ -58,7 +58,9 @@ options:
     type: path
     default: /opt/llmgw/weights/current/bin/python
   endpoint:
-    description: Address of the hub, for a mirror. The default is the public one.
+    description:
+      - Address of the hub, for a mirror. The default is the public one.
+      - It may hold a name and a password (C(https://NAME:PASSWORD@HOST)), which no result and no log shows.
     type: str
   token_file:
     description:
@@ -148,7 +150,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.fetching import fetch
+from ansible_collections.llmgw.fleet.plugins.module_utils.fetching import fetch, sentences
 
 ARGUMENTS = {
     "directory": {"type": "path", "required": True},
@@ -159,7 +161,7 @@ ARGUMENTS = {
         "options": {"hf_id": {"type": "str", "required": True}, "revision": {"type": "str"}},
     },
     "python": {"type": "path", "default": "/opt/llmgw/weights/current/bin/python"},
-    "endpoint": {"type": "str"},
+    "endpoint": {"type": "str", "no_log": True},
     "token_file": {"type": "path", "no_log": False},
     "timeout_s": {"type": "int", "default": 21600},
     "stall_s": {"type": "int", "default": 600},
@@ -170,6 +172,10 @@ ARGUMENTS = {
 def run(module: AnsibleModule) -> None:
     """Fetches what is missing, one model after another."""
     params = module.params
+    endpoint = params["endpoint"]
+    if endpoint and sentences.without_password(endpoint) == endpoint:
+        # There is nothing to hide, and sentences name the hub. With a password they name it without one.
+        module.no_log_values.discard(endpoint)
     done: list[dict[str, Any]] = []
     token_file = params["token_file"] if params["token_file"] and os.path.exists(params["token_file"]) else None
     ends = time.monotonic() + params["timeout_s"]
@@ -183,7 +189,7 @@ def run(module: AnsibleModule) -> None:
         options = fetch.Options(
             directory=params["directory"],
             python=params["python"],
-            endpoint=params["endpoint"],
+            endpoint=endpoint,
             token_file=token_file,
             timeout_s=max(0.0, ends - time.monotonic()),
             stall_s=params["stall_s"],

@@ -25,6 +25,7 @@ class EndpointHealth:
     state: Optional[str] = None
     in_flight: Optional[int] = None
     since: Optional[float] = None
+    detail: Optional[str] = None  # why it is not ready
 
 
 @dataclass(frozen=True)

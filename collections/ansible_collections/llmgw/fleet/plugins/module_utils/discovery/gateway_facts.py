@@ -92,6 +92,7 @@ def endpoints(answer: Response) -> tuple[int | None, tuple[EndpointHealth, ...]]
             state=_text(entry.get("state")),
             in_flight=_whole(entry.get("in_flight")),
             since=_number(entry.get("since")),
+            detail=_text(entry.get("detail")),
         )
         for entry in entries
         if isinstance(entry, dict) and isinstance(entry.get("id"), str)

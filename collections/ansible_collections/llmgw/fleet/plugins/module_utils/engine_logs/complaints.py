@@ -9,10 +9,16 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Optional, Sequence
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.engine_logs.known_complaints import KNOWN
-from ansible_collections.llmgw.fleet.plugins.module_utils.engine_logs.reading import last_start, lines_of
+from ansible_collections.llmgw.fleet.plugins.module_utils.engine_logs.group import ended_by_another
+from ansible_collections.llmgw.fleet.plugins.module_utils.engine_logs.known_complaints import GROUP_ENDED, KNOWN
+from ansible_collections.llmgw.fleet.plugins.module_utils.engine_logs.reading import (
+    GUARD_BEGINS,
+    last_start,
+    lines_of,
+)
 
 UNNAMED = "unnamed"
+_STARTS = 3  # how far back a start is looked for of which an engine or a guard tells something
 _SHOWN = 240
 _PART = 120
 _LAST_WORDS = re.compile(
@@ -42,17 +48,35 @@ def complaint(kind: Optional[str], text: str) -> Optional[Complaint]:
     """Why the last start in a log failed; None when the log names no error.
 
     The first of the known errors that is found counts, not the last that is printed: a traceback ends with its least
-    telling line.
+    telling line. A guard that was started again and only waits tells nothing of that: the start before it does.
     """
     lines = tuple(line for line in lines_of(text) if not _NO_ERROR.search(line))
-    last = last_start(kind or "", lines)
-    return _named(kind, last) or _last_words(last) or _named(kind, lines)
+    left = lines
+    for _number in range(_STARTS):
+        last = last_start(kind or "", left)
+        found = _of_start(kind, last)
+        if found is not None or not last:
+            return found
+        if not GUARD_BEGINS.search(last[0]):
+            return _named(kind, left)
+        left = left[: len(left) - len(last)]
+    return None
+
+
+def _of_start(kind: Optional[str], lines: Sequence[str]) -> Optional[Complaint]:
+    """What one start says. What an engine prints once another member has ended its group only follows from that."""
+    ended = ended_by_another(lines)
+    own = lines if ended is None else lines[: ended.line]
+    found = _named(kind, own) or _last_words(own)
+    if found is not None or ended is None:
+        return found
+    return Complaint(GROUP_ENDED.code, GROUP_ENDED.says.format(why=_plain(ended.why, _SHOWN)), GROUP_ENDED.remedy)
 
 
 def _named(kind: Optional[str], lines: Sequence[str]) -> Optional[Complaint]:
     whole = "\n".join(lines)
     for known in KNOWN:
-        if known.kinds and kind not in known.kinds:
+        if known is GROUP_ENDED or (known.kinds and kind not in known.kinds):
             continue
         found = known.pattern.search(whole)
         if found is not None:

@@ -29,6 +29,14 @@ def _known(code: str, pattern: str, says: str, remedy: str, *kinds: str) -> Know
 _LESS_KV = "or raise memory_utilization, or give it more devices"
 _HUB = "Check the model's hf_id, revision and weights in the catalog"
 
+# Not looked for like the others: `complaints.py` asks whether it is laid to another member, and what came before.
+GROUP_ENDED = _known(
+    "group-ended",
+    r"llmgw-guard: the group ends: (?P<why>[^\n]{1,200})",
+    "its group ended: {why}",
+    "Look at the log of the member that it names.",
+)
+
 KNOWN: Tuple[Known, ...] = (
     # --- memory ---
     _known(
@@ -287,6 +295,25 @@ KNOWN: Tuple[Known, ...] = (
         "an option has a value that the engine does not take: {what}",
         "Compare the profile's args with the version that is installed.",
     ),
+    # --- secrets, which llmgw itself gives an engine ---
+    _known(
+        "secret-missing",
+        r"llmgw-guard: cannot set (?P<variable>\w{1,80}) \(name (?P<secret>[\w.-]{1,80}) in llmgw_secrets",
+        "the secret {secret}, which it needs as {variable}, is not on the node",
+        "Name it in llmgw_secrets, then run the playbook llmgw.fleet.prepare.",
+    ),
+    _known(
+        "secret-missing",
+        r"Failed at step CREDENTIALS|Failed to set up credentials",
+        "a secret that it names is not on the node",
+        "Name it in llmgw_secrets, then run the playbook llmgw.fleet.prepare.",
+    ),
+    _known(
+        "secret-closed",
+        r"llmgw-guard: cannot set (?P<variable>\w{1,80}) \(systemd handed over no secret (?P<secret>[\w.-]{1,80}):",
+        "systemd did not hand it the secret {secret}, which it needs as {variable}",
+        "Secrets need systemd 247 or newer on the node; place the profile elsewhere by its node_selector.",
+    ),
     # --- the installation ---
     _known(
         "installation",
@@ -310,17 +337,12 @@ KNOWN: Tuple[Known, ...] = (
     ),
     # --- what llmgw itself puts around an engine ---
     _known(
-        "secret-missing",
-        r"llmgw-guard: cannot set (?P<variable>\w{1,80}) \(name (?P<secret>[\w.-]{1,80}) in llmgw_secrets",
-        "the secret {secret}, which it needs as {variable}, is not on the node",
-        "Name it in llmgw_secrets, then run the role llmgw.fleet.node.",
+        "secret-unusable",
+        r"llmgw-guard: cannot give (?P<variable>\w{1,80}) the secret (?P<secret>[\w.-]{1,80}): (?P<why>[^\n]{1,120})",
+        "the secret {secret}, which it needs as {variable}, cannot be given to it: {why}",
+        "Correct it in llmgw_secrets, then run the playbook llmgw.fleet.prepare.",
     ),
-    _known(
-        "group-ended",
-        r"llmgw-guard: the group ends: (?P<why>[^\n]{1,200})",
-        "its group ended: {why}",
-        "Look at the log of the member that it names.",
-    ),
+    GROUP_ENDED,
     # Where the kernel has cgroups of version 1, systemd is not told why a process was killed.
     _known(
         "killed",

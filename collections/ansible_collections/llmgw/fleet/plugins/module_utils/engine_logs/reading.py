@@ -26,6 +26,8 @@ _BEGINS = {
     ),
     SIM: re.compile(r"SIMULATOR, no model is loaded"),
 }
+# What the guard of a group member prints first. It starts the engine, and nothing before it is of this start.
+GUARD_BEGINS = re.compile(r"llmgw-guard: rank (?P<rank>\d{1,6}) at \S{1,300}, one of \d{1,6} members of group ")
 _APART = 20  # lines: two first words that are closer belong to one start
 
 
@@ -37,7 +39,9 @@ def lines_of(text: str) -> Tuple[str, ...]:
 
 def last_start(kind: str, lines: Sequence[str]) -> Tuple[str, ...]:
     """The lines of the last start; all of them when none is seen to begin."""
-    begins = _BEGINS.get(kind)
+    guards = [number for number, line in enumerate(lines) if GUARD_BEGINS.search(line)]
+    lines = lines[guards[-1] :] if guards else lines
+    begins = None if guards else _BEGINS.get(kind)  # of one guard there is one engine
     found = 0
     if begins is not None:
         at = [number for number, line in enumerate(lines) if begins.search(line)]

@@ -6,34 +6,22 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional
+from typing import Iterator, Optional
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Weights
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import weights_hub
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery.weights_search import Bounds, Job, Search
 from ansible_collections.llmgw.fleet.plugins.module_utils.fetching.child import PARTIAL
-from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
+from ansible_collections.llmgw.fleet.plugins.module_utils.fetching.listing import HubFile
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import SCAN_LIMIT, Host, Listing
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings import hub_files
 from ansible_collections.llmgw.fleet.plugins.module_utils.readings.errors import Unreadable
 
 DEFAULT_REVISION = "main"
 _LOOK_S = 60.0
-
-
-@dataclass(frozen=True)
-class HubFile:
-    """A file of the repository as the hub has it: bytes, and the name of its blob."""
-
-    name: str
-    size: Optional[int]
-    blob: Optional[str]
-
-    @classmethod
-    def of(cls, about: Mapping[str, Any]) -> HubFile:
-        """The file that the child tells of."""
-        return cls(about["name"], about.get("size"), about.get("blob"))
+_DEEPEST_REF, _MOST_REFS, _MOST_SNAPSHOTS = 4, 50, 50
+"""What discovery looks at in one repository: parts of a branch's name, branches and tags, commits."""
 
 
 class Repository:
@@ -42,21 +30,41 @@ class Repository:
     def __init__(self, directory: str, name: str) -> None:
         self.directory = directory
         self.name = name
-        folder = "models--" + name.replace("/", "--")
-        self.path = f"{directory.rstrip('/')}/{folder}"
+        self.folder = "models--" + name.replace("/", "--")
+        self.path = f"{directory.rstrip('/')}/{self.folder}"
         self.blobs = f"{self.path}/blobs"
-        self._locks = f"{directory.rstrip('/')}/.locks/{folder}"
+        self._locks = f"{directory.rstrip('/')}/.locks/{self.folder}"
 
     def seen(self, revision: Optional[str]) -> Optional[Weights]:
         """The weights of this revision as discovery sees them, whole or not. Without one those of `main`: an engine
-        that asks for no revision opens those.
+        that asks for no revision opens those. However many commits and branches there are: it looks at these alone.
         """
-        outcome = Search(Host(), Bounds(_LOOK_S), weights_hub.visit, lambda path: path).run(
+        wanted = revision or DEFAULT_REVISION
+        commit = _ref(f"{self.path}/refs/{wanted}") or wanted
+        outcome = Search(_Narrow(self.path, wanted, commit), Bounds(_LOOK_S), weights_hub.visit, lambda path: path).run(
             [Job(weights_hub.REPOSITORY, self.path, self.path)]
         )
-        wanted = revision or DEFAULT_REVISION
         found = [one.weights for one in outcome.seen]
         return next((one for one in found if one.revision == wanted or wanted in one.refs), None)
+
+    def hidden(self, commit: str, revision: str) -> Optional[str]:
+        """Why discovery would not see these weights although they were there, and what to do; None when it would."""
+        is_named = revision != commit
+        if is_named and revision.count("/") >= _DEEPEST_REF:
+            return (
+                f"the name of the branch or tag {revision} has more than {_DEEPEST_REF} parts, and llmgw looks no "
+                f"deeper for it. Name the commit by `revision`: {commit}"
+            )
+        named = [ref for ref in _names_below(f"{self.path}/refs") if ref != revision] if is_named else []
+        if len(named) >= _MOST_REFS:
+            return f"{self.path}/refs holds {len(named)} other names, and llmgw reads {_MOST_REFS}. Remove old ones"
+        commits = [entry.name for entry in _entries(f"{self.path}/snapshots") if entry.name < commit]
+        if len(commits) >= _MOST_SNAPSHOTS:
+            return (
+                f"{self.path}/snapshots holds {len(commits)} commits before this one, and llmgw looks at "
+                f"{_MOST_SNAPSHOTS}. Remove old ones"
+            )
+        return None
 
     def missing(self, commit: str, files: tuple[HubFile, ...]) -> tuple[tuple[HubFile, Optional[int]], ...]:
         """The files that are not there whole, each with the bytes still to come (None: nobody told its size)."""
@@ -91,17 +99,26 @@ class Repository:
         machine that loses power may leave such files, and the library takes them for whole.
         """
         broken = []
+        inside = f"{os.path.realpath(self.path)}/"
         for one in files:
             pointer = f"{self.path}/snapshots/{commit}/{one.name}"
-            blob = os.path.realpath(pointer) if os.path.exists(pointer) else f"{self.blobs}/{one.blob}"
+            blob = os.path.realpath(pointer if one.blob is None or os.path.exists(pointer) else self._blob(one.blob))
             size = _size(blob)
-            if one.size is None or size in (None, one.size) or not blob.startswith(f"{os.path.realpath(self.path)}/"):
+            beside = os.path.realpath(os.path.dirname(pointer))
+            if (
+                one.size is None
+                or size in (None, one.size)
+                or not all(f"{path}/".startswith(inside) for path in (beside, blob))
+            ):
                 continue
             for path in (pointer, blob):
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     os.unlink(path)
             broken.append(one.name)
         return tuple(broken)
+
+    def _blob(self, name: str) -> str:
+        return f"{self.blobs}/{name}"
 
     def forget_tree(self, commit: str) -> None:
         """Removes the list of all files of a commit, of which only some are wanted: without network the library takes
@@ -140,6 +157,37 @@ class Repository:
         finally:
             os.close(handle)
         return False
+
+
+class _Narrow(Host):
+    """This machine, with one revision and one commit of a repository."""
+
+    def __init__(self, repository: str, revision: str, commit: str) -> None:
+        self._shown = {f"{repository}/snapshots": commit}
+        at = f"{repository}/refs"
+        for part in revision.split("/"):
+            self._shown[at] = part
+            at = f"{at}/{part}"
+
+    def scan(self, path: str, limit: int = SCAN_LIMIT) -> Listing:
+        listing = super().scan(path, SCAN_LIMIT * 10 if path in self._shown else limit)
+        only = self._shown.get(path)
+        if only is None:
+            return listing
+        return listing._replace(entries=tuple(entry for entry in listing.entries if entry.name == only))
+
+
+def _ref(path: str) -> Optional[str]:
+    """The commit that a branch or tag was when it was fetched."""
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return None
+
+
+def _names_below(path: str) -> list[str]:
+    """Names of the files in a tree, from its top."""
+    return [os.path.relpath(f"{at}/{name}", path) for at, _folders, names in os.walk(path) for name in names]
 
 
 def _entries(path: str) -> list[os.DirEntry[str]]:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import Weights
-from ansible_collections.llmgw.fleet.plugins.module_utils.fetching import files, room, sentences
-from ansible_collections.llmgw.fleet.plugins.module_utils.fetching.cache import DEFAULT_REVISION, HubFile, Repository
+from ansible_collections.llmgw.fleet.plugins.module_utils.fetching import child, files, links, room, sentences
+from ansible_collections.llmgw.fleet.plugins.module_utils.fetching.cache import DEFAULT_REVISION, Repository
 from ansible_collections.llmgw.fleet.plugins.module_utils.fetching.hub import Hub, HubError, environment
+from ansible_collections.llmgw.fleet.plugins.module_utils.fetching.listing import HubFile, Listing
 from ansible_collections.llmgw.fleet.plugins.module_utils.fetching.writer_lock import (
     STALE_S,
     Holder,
@@ -116,8 +117,11 @@ def fetch(hf_id: str, revision: Optional[str], options: Options, log: Callable[[
     watch = _Watch(repository, lock, options, log, begun + options.timeout_s)
     surroundings = environment(os.environ, os.path.join(ours, "hub"), options.endpoint, options.token_file)
     try:
+        _check_links(options.directory, repository)
         with Hub(options.python, surroundings, f"weights of {hf_id}") as hub:
-            listed = hub.ask({"do": "list", "repository": hf_id, "revision": asked.revision}, watch.tick)
+            answer = hub.ask({"do": "list", "repository": hf_id, "revision": asked.revision}, watch.tick)
+            listed = Listing.of(answer)
+            _check_seen(repository, listed.commit, asked.revision)
             _take(lock, hf_id, watch)
             try:
                 watch.holds, watch.grown_at = True, time.monotonic()
@@ -129,6 +133,8 @@ def fetch(hf_id: str, revision: Optional[str], options: Options, log: Callable[[
                 lock.release()
     except HubError as error:
         raise FetchFailed(sentences.sentence(asked, error.kinds, error.message)) from None
+    except (child.OddAnswer, child.LinkInTheWay) as odd:
+        raise FetchFailed(sentences.sentence(asked, [type(odd).__name__], str(odd))) from None
     except LockHeld as held:
         raise FetchFailed(f"{held}: it is fetching there, and only one may. Apply again once it is through.") from None
     except LockLost as lost:
@@ -140,23 +146,24 @@ def fetch(hf_id: str, revision: Optional[str], options: Options, log: Callable[[
     seen = present(options.directory, hf_id, revision)
     seconds = time.monotonic() - begun
     size = seen.size_bytes if seen else None
-    path = f"{repository.path}/snapshots/{listed['commit']}"
+    path = f"{repository.path}/snapshots/{listed.commit}"
     log(f"{hf_id}: fetched {room.gb(fetched_bytes)} in {seconds:.0f} s")
-    return Fetched(hf_id, FETCHED, revision, listed["commit"], path, size, fetched_bytes, seconds)
+    return Fetched(hf_id, FETCHED, revision, listed.commit, path, size, fetched_bytes, seconds)
 
 
-def _bring(hub: Hub, listed: dict[str, Any], asked: sentences.Asked, watch: _Watch) -> int:
+def _bring(hub: Hub, listed: Listing, asked: sentences.Asked, watch: _Watch) -> int:
     """Brings the files that are missing; how many bytes came."""
     repository, options = watch.repository, watch.options
-    commit = listed["commit"]
-    known = {one.name: one for one in map(HubFile.of, listed["files"])}
+    commit = listed.commit
+    known = {one.name: one for one in listed.files}
     group = files.chosen_group(known)
     repository.clear()
+    _check_links(options.directory, repository)  # what was waited for may have taken hours
     for name in repository.discard_broken(commit, tuple(known.values())):
         watch.log(f"{repository.name}: {name} has not the size that it should have, and is fetched again")
     watch.begun = repository.growth()[0]
     small = tuple(known[name] for name in files.beside(known, group))
-    request = {
+    request: dict[str, Any] = {
         "do": "get",
         "repository": repository.name,
         "revision": asked.revision,
@@ -179,7 +186,7 @@ def _bring(hub: Hub, listed: dict[str, Any], asked: sentences.Asked, watch: _Wat
         if one.blob and (one.size or 0) >= options.resumed_from
     ]
     _get(hub, request, (*small, *tensors), commit, watch)
-    if len(small) + len(tensors) < len(known):
+    if len(small) + len(tensors) < len(known) + listed.left_out:
         repository.forget_tree(commit)
     _verify(repository, asked.revision)
     return max(0, repository.growth()[0] - watch.begun)
@@ -199,6 +206,19 @@ def _verify(repository: Repository, revision: str) -> None:
         raise FetchFailed(
             f"The hub gave all that it lists, and the weights are not whole: {lacks} is missing or broken."
         )
+
+
+def _check_links(directory: str, repository: Repository) -> None:
+    found = links.in_the_way(directory, repository.folder)
+    if found is not None:
+        raise child.LinkInTheWay(found)
+
+
+def _check_seen(repository: Repository, commit: str, revision: str) -> None:
+    """That discovery will see what is fetched: else the bytes come for nothing."""
+    why = repository.hidden(commit, revision)
+    if why is not None:
+        raise FetchFailed(f"Nothing was fetched, for nobody would find it: {why}.")
 
 
 def _check_room(repository: Repository, missing: tuple[tuple[HubFile, Optional[int]], ...], *, margin: int) -> None:

@@ -61,6 +61,10 @@ class Hub:
     """A running child. Use as a context manager; what it is doing ends with the block."""
 
     def __init__(self, python: str, surroundings: Mapping[str, str], title: str) -> None:
+        # Behind the link `current`: that may move to another version while this one runs, and the version that runs
+        # is to be seen in the command line by whoever removes old ones.
+        folder, name = os.path.split(python)
+        python = os.path.join(os.path.realpath(folder), name) if folder else python
         self._argv = [python, "-I", "-c", _BOOTSTRAP, title]
         self._surroundings = dict(surroundings)
         self._answers: queue.Queue[Optional[str]] = queue.Queue()

@@ -8,10 +8,11 @@ from typing import Collection, FrozenSet, Iterator, NamedTuple, Optional, Tuple
 
 HUB = "https://huggingface.co"
 _STAYS = "What came stays; apply again"
+_WHO = "the user that fetches write to the directory."
 _RULES: Tuple[Tuple[FrozenSet[str], str], ...] = (
     (
         frozenset({"no library"}),
-        "huggingface_hub is not installed: run the playbook llmgw.fleet.weights, or name its Python by `python`.",
+        "huggingface_hub is not installed: run the playbook llmgw.fleet.weights, and then apply again.",
     ),
     (
         frozenset({"errno 28", "errno 122"}),
@@ -36,8 +37,12 @@ _RULES: Tuple[Tuple[FrozenSet[str], str], ...] = (
         "{hub} wants fewer requests (429). What came stays; apply again later, with a token if there was none.",
     ),
     (
-        frozenset({"FileMetadataError", "JSONDecodeError"}),
+        frozenset({"FileMetadataError", "JSONDecodeError", "OddAnswer"}),
         "{hub} does not speak as a hub does: {said}. Is llmgw_hf_endpoint right?",
+    ),
+    (
+        frozenset({"LinkInTheWay"}),
+        "{said} is a link, or has a second name: what is written there goes elsewhere. Remove it, and let only " + _WHO,
     ),
     (
         frozenset({"RemoteProtocolError", "ChunkedEncodingError", "IncompleteRead", "ProtocolError", "cut off"}),
@@ -49,12 +54,16 @@ _RULES: Tuple[Tuple[FrozenSet[str], str], ...] = (
         + _STAYS
         + " once it answers, or name a mirror by llmgw_hf_endpoint.",
     ),
+    (
+        frozenset({"TypeError", "AttributeError", "KeyError", "AssertionError"}),
+        "{hub} does not speak as a hub does ({what}: {said}). Is llmgw_hf_endpoint right?",
+    ),
 )
 """Any of these words, and what it means. The first one that fits is said."""
 
 
 class Asked(NamedTuple):
-    """What was asked for, and of whom."""
+    """What was asked for, and of whom. `endpoint` may hold a name and a password; no sentence does."""
 
     repository: str
     revision: str
@@ -64,16 +73,17 @@ class Asked(NamedTuple):
 
 def sentence(asked: Asked, kinds: Collection[str], message: str) -> str:
     """Why it failed and how to mend it, from the names of the error's classes (`child.kinds`) and its text."""
+    hub = without_password(asked.endpoint)
     known = {*kinds, *_derived(kinds, message)}
     status = _status(kinds)
-    what = f"{asked.endpoint} answered with status {status}" if status else next(iter(kinds), "error")
+    what = f"{hub} answered with status {status}" if status else next(iter(kinds), "error")
     template = next((text for words, text in _RULES if words & known), "{what}: {said}. " + _STAYS + ".")
     whose = f"the account of the token in {asked.token_file}" if asked.token_file else "whoever asks without a token"
     return template.format(
         name=asked.repository,
         revision=asked.revision,
-        hub=asked.endpoint,
-        said=_first(message),
+        hub=hub,
+        said=_first(message, asked.endpoint),
         token=_token(asked),
         whose=whose,
         what=what,
@@ -100,8 +110,16 @@ def _status(kinds: Collection[str]) -> Optional[str]:
     return next((kind[len("HTTP ") :] for kind in sorted(kinds) if kind.startswith("HTTP ")), None)
 
 
-def _first(message: str) -> str:
+def without_password(text: str) -> str:
+    """A text with addresses in it, without the names and passwords in those."""
+    return re.sub(r"//[^/\s'\"]*@", "//", text)
+
+
+def _first(message: str, endpoint: str) -> str:
     """The first words of an error that have a meaning, without secrets that an address may hold."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     first = re.sub(r"\?[^\s'\"]*", "", lines[0]) if lines else "no reason given"
-    return re.sub(r"//[^/@\s]+@", "//", first)[:300].rstrip(".:")
+    user = re.match(r"[^/]*//([^/]*)@", endpoint)
+    if user:
+        first = first.replace(user.group(1), "...")
+    return without_password(first)[:300].rstrip(".:")

@@ -14,10 +14,11 @@ import contextlib
 import json
 import os
 import socket
+import stat
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 BEAT_S = 5.0
 STALE_S = 120.0
@@ -25,6 +26,10 @@ STALE_S = 120.0
 _TICK_S = 0.5
 _WIDTH = 1024
 """Bytes of the file: always the same, so that one write replaces all of it."""
+_READ = 4 * _WIDTH
+_LATEST = 2.0**40
+"""Seconds: no clock says more, and no calendar goes as far."""
+_PARTS = 3
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE = Path("/etc/machine-id")
 
@@ -50,6 +55,20 @@ class Holder:
     beats: int = 0
     released: bool = False
 
+    @classmethod
+    def of(cls, said: Any) -> Optional[Holder]:
+        """The holder that a file tells of; None when that is none. What a newer version may add is left out."""
+        if not isinstance(said, dict) or not {"host", "pid", "since"} <= set(said):
+            return None
+        texts = [said.get(name, "") for name in ("host", "what")]
+        texts += [said.get(name) or "" for name in ("process", "machine")]
+        fits = all(isinstance(text, str) for text in texts)
+        fits = fits and all(_is_whole(number) for number in (said["pid"], said.get("beats", 0)))
+        fits = fits and isinstance(said["since"], (int, float)) and 0 <= said["since"] < _LATEST
+        if not fits or not isinstance(said.get("released", False), bool):
+            return None
+        return cls(**{field.name: said[field.name] for field in fields(cls) if field.name in said})
+
 
 class WriterLock:
     """A lock on `directory`. Use `take`, then `beat` every BEAT_S or less, then `release`."""
@@ -71,14 +90,16 @@ class WriterLock:
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         deadline = self._clock() + wait_s
-        watched: tuple[int, Holder | None] | None = None
+        watched: tuple[int, Holder | int | None] | None = None
         changed = self._clock()
         told = False
         while True:
             number, holder = self._highest()
             now = self._clock()
-            if (number, holder) != watched:
-                watched, changed = (number, holder), now
+            # What cannot be read may still be alive: then its file is written to.
+            look = (number, self._written(number) if holder is None else holder)
+            if look != watched:
+                watched, changed = look, now
             gone = number > 0 and (now - changed >= self._stale_s or (holder is not None and _is_gone(holder)))
             if (number == 0 or gone or (holder is not None and holder.released)) and self._make(number + 1, what):
                 return holder if gone else None
@@ -127,7 +148,7 @@ class WriterLock:
             return False
         for old in numbers:
             if old < number:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):
                     self._path(old).unlink()
         self._number, self._holder, self._beaten = number, holder, self._clock()
         return True
@@ -139,10 +160,22 @@ class WriterLock:
             return 0, None
         try:
             # To open a file asks the server of a share, to look at it does not.
-            said = json.loads(self._path(number).read_bytes())
-            return number, Holder(**said)
-        except (OSError, ValueError, TypeError):
+            return number, Holder.of(json.loads(self._read(number)))
+        except (OSError, ValueError, RecursionError):
             return number, None
+
+    def _read(self, number: int) -> bytes:
+        handle = os.open(self._path(number), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return os.read(handle, _READ) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        finally:
+            os.close(handle)
+
+    def _written(self, number: int) -> int | None:
+        try:
+            return os.lstat(self._path(number)).st_mtime_ns
+        except OSError:
+            return None
 
     def _numbers(self) -> list[int]:
         names = (name.rpartition(".") for name in os.listdir(self._directory))
@@ -153,7 +186,7 @@ class WriterLock:
 
     def _write(self, number: int, holder: Holder) -> None:
         text = json.dumps(asdict(replace(holder, what=holder.what[: _WIDTH // 4])))
-        handle = os.open(self._path(number), os.O_WRONLY | os.O_CLOEXEC)
+        handle = os.open(self._path(number), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             os.pwrite(handle, text.ljust(_WIDTH).encode("ascii")[:_WIDTH], 0)
             os.fsync(handle)
@@ -166,12 +199,17 @@ def _is_gone(holder: Holder) -> bool:
     namespace is in between, nobody can tell.
     """
     own = _process(os.getpid())
-    if holder.process is None or own is None:
+    parts, own_parts = (holder.process or "").split(":"), (own or "").split(":")
+    if len(parts) != _PARTS or len(own_parts) != _PARTS:
         return False
-    (boot, namespace, _started), (own_boot, own_namespace, _own_started) = holder.process.split(":"), own.split(":")
+    (boot, namespace), (own_boot, own_namespace) = parts[:2], own_parts[:2]
     if boot != own_boot:
         return holder.machine is not None and (holder.machine, holder.host) == (_machine(), socket.gethostname())
     return namespace == own_namespace and _process(holder.pid) != holder.process
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
 
 
 def _machine() -> str | None:

@@ -194,6 +194,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     if unknown:  # named without their values, one of which may be a secret
         named = [word.partition("=")[0] for word in unknown if word.startswith("-")]
         parser.error(f"unknown: {', '.join(named) or 'words that belong to no option'}")
+    if not 0 < options.port < 1 << 16:
+        parser.error(f"argument --port: {options.port} is not from 1 to 65535")
     try:
         options.api_keys = options.api_key_file.read_text(encoding="utf-8").split() if options.api_key_file else []
     except OSError as error:
@@ -233,6 +235,8 @@ def say(message: str) -> None:
 
 def unusable(model: Path) -> tuple[int, str] | None:
     """Status and sentence about a file that cannot be a model; None when its first bytes look like one."""
+    if model.exists() and not model.is_file():  # a pipe is not even opened: that would wait for its other end
+        return NO_INPUT, f"{model} is no file"
     try:
         with model.open("rb") as file:
             begin = file.read(len(MAGIC))
@@ -250,7 +254,7 @@ def unloaded(model: Path) -> tuple[int, str]:
     try:
         with model.open("rb") as file:
             end = Header(file).last_tensor()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return DATA, f"{model} is damaged or cut off: its header cannot be read to the end"
     size = model.stat().st_size
     if end >= size:
