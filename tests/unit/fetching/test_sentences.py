@@ -23,6 +23,7 @@ WITH_TOKEN = ASKED._replace(token_file="/var/lib/llmgw/secrets/hf-token")
         (["LocalEntryNotFoundError", "FileMetadataError"], "no X-Repo-Commit", "does not speak as a hub"),
         (["OSError"], "Consistency check failed: file should be of size 5", "less of a file"),
         (["OddAnswer"], "it gives '../x' as the commit", "does not speak as a hub does: it gives '../x' as the commit"),
+        (["OddAnswer", "HTTP 401"], "it gives '../x' as the commit", "does not speak as a hub does"),
         (["LinkInTheWay"], "/srv/models/.llmgw/writer.1", "/srv/models/.llmgw/writer.1 is a link"),
         (["TypeError"], "'NoneType' object is not iterable", "does not speak as a hub does (TypeError: 'NoneType'"),
         (["HfHubHTTPError", "HTTP 502"], "Bad Gateway", "status 502"),

@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -180,17 +182,71 @@ def test_a_group_forms_over_ipv6(make: MakeGroup) -> None:
 
 
 def test_a_member_is_known_by_its_address(make: MakeGroup) -> None:
-    group = make(2, hosts=["127.0.0.1", "127.0.0.2"])
+    group = make(3, hosts=["127.0.0.1", "127.0.0.2", "127.0.0.3"])
     group.start(0)
     group.members[0].says("of group")
     with socket.socket() as stranger:
+        stranger.bind(("127.0.0.3", 0))
         stranger.connect(("127.0.0.1", group.ports[0]))
         stranger.sendall(f"llmgw-guard/1 {GROUP} 1 x forming \n".encode())
         group.members[0].says(
-            f"refused a connection from 127.0.0.1: rank 1 at {group.place(1)} does not call from there"
+            f"refused a connection from 127.0.0.3: rank 1 at {group.place(1)} does not call from there"
         )
+    group.start(1, 2)
+    until("all to run", lambda: all(one.serves for one in group.members.values()))
+
+
+def test_who_calls_from_no_members_address_is_hung_up_on_at_once(make: MakeGroup) -> None:
+    group = make(2, hosts=["127.0.0.2", "127.0.0.3"])
+    group.start(0)
+    group.members[0].says("of group")
+    strangers = [socket.create_connection(("127.0.0.2", group.ports[0]), LIMIT_S) for _number in range(40)]
+    for stranger in strangers:
+        with stranger, suppress(ConnectionResetError):
+            assert stranger.recv(1) == b""
+    group.members[0].says("refused a connection from 127.0.0.1: no member calls from there")
+    assert "say nothing" not in group.members[0].log
     group.start(1)
     until("both to run", lambda: all(one.serves for one in group.members.values()))
+
+
+def test_a_group_forms_while_connections_that_say_nothing_come_all_the_time(make: MakeGroup) -> None:
+    group = make(2)
+    over = threading.Event()
+
+    def flood(port: int) -> None:
+        held: deque[socket.socket] = deque()
+        while not over.wait(0.002):
+            with suppress(OSError):
+                held.append(socket.create_connection(("127.0.0.1", port), 1))
+            if len(held) > 100:
+                held.popleft().close()
+        for sock in held:
+            sock.close()
+
+    floods = [threading.Thread(target=flood, args=(port,)) for port in group.ports]
+    for one in floods:
+        one.start()
+    try:
+        group.start()
+        group.members[0].says("too many connections say nothing")
+        until("both to run", lambda: all(one.serves for one in group.members.values()))
+    finally:
+        over.set()
+        for one in floods:
+            one.join()
+    assert all(one.serves for one in group.members.values())
+
+
+@pytest.mark.parametrize("rank", ["00000000011", "01", "1x", "-1", "9" * 5000])
+def test_a_rank_that_is_no_other_members_ends_nothing(make: MakeGroup, rank: str) -> None:
+    group = make(2)
+    group.together()
+    with socket.create_connection(("127.0.0.1", group.ports[0]), LIMIT_S) as stranger:
+        stranger.sendall(f"llmgw-guard/1 {GROUP} {rank} x ready e\n".encode())
+        with suppress(ConnectionResetError):
+            assert stranger.recv(1) == b""
+    assert all(one.serves for one in group.members.values())
 
 
 def test_noise_on_the_port_neither_keeps_members_out_nor_ends_a_group(make: MakeGroup) -> None:

@@ -43,6 +43,26 @@ def test_it_is_replaced_as_a_whole_when_it_differs_and_left_alone_else(tmp_path:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_mode_that_keeps_engines_users_out_is_mended(tmp_path: Path) -> None:
+    guard_file.place(Host(), str(tmp_path), [unit(tmp_path)])
+    (tmp_path / "guard.py").chmod(0o600)
+    guard_file.place(Host(), str(tmp_path), [unit(tmp_path)])
+    assert (tmp_path / "guard.py").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    ("command", "grouped"),
+    [
+        ("/usr/bin/env python3 -I /s/guard.py --group d --rank 0 -- engine", True),
+        ("/usr/bin/env python3 -I /s/guard.py --secret A=b --group d -- engine", True),
+        ("/usr/bin/env python3 -I /s/guard.py --secret A=b -- engine", False),
+        ("engine --group x", False),
+    ],
+)
+def test_members_of_a_group_are_told_by_their_command(command: str, grouped: bool) -> None:
+    assert guard_file.is_in_group(f"[Service]\nExecStart={command}\n") is grouped
+
+
 def test_its_text_is_found_in_the_zip_file_that_ansible_sends(tmp_path: Path) -> None:
     archive = tmp_path / "module.zip"
     with zipfile.ZipFile(archive, "w") as packed:

@@ -97,6 +97,36 @@ def test_without_credentials_the_file_beside_the_guard_counts(folder: Path) -> N
     assert json.loads(done.stdout)[0]["A"] == "hf_ünsecret"
 
 
+def test_a_file_of_that_name_in_the_working_directory_is_no_secret(folder: Path, tmp_path: Path) -> None:
+    program = folder / "guard.py"
+    program.write_bytes(PROGRAM.read_bytes())
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "hf-token").write_text("another")
+    command = [sys.executable, "-I", str(program), "--secret", "A=hf-token", "--", "/bin/true"]
+    done = subprocess.run(command, env=BASE, cwd=home, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert f"No such file or directory: {folder}/secrets/hf-token" in done.stderr
+
+
+@pytest.mark.parametrize(("content", "fits"), [(b"a\0b\n", False), (b"x" * 200_000, False), (b"x" * 100_000, True)])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_secret_that_no_variable_can_hold_is_refused_by_its_name(
+    folder: Path, content: bytes, fits: bool, grouped: bool
+) -> None:
+    (folder / "hf-token").write_bytes(content)
+    members = [word for rank, port in enumerate(free_ports(2)) for word in ("--member", f"{rank}=127.0.0.1:{port}")]
+    if grouped and fits:
+        return  # it would wait for the other member
+    told = ["--group", GROUP, "--rank", "0", *members] if grouped else []
+    done = run(folder, "--secret", "A=hf-token", *told, "--", "/bin/true")
+    if fits:
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert done.returncode == 1
+        assert "cannot give A the secret hf-token: it has a NUL byte, or more than 127 KiB" in done.stderr
+
+
 def test_a_command_that_cannot_be_executed_ends_as_systemd_itself_reports_it() -> None:
     done = run(None, "--", "/nonexistent/engine")
     assert done.returncode == 203

@@ -80,3 +80,20 @@ def test_each_scope_has_its_own_default_directory(monkeypatch: pytest.MonkeyPatc
 
 def test_a_generation_that_is_no_number_of_a_sane_length_is_unknown() -> None:
     assert StateFiles(FakeHost({"/s/generation": "9" * 5000}), "/s").generation() is None
+
+
+def test_directories_are_readable_for_all_whatever_the_umask(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    before = os.umask(0o077)
+    try:
+        StateFiles(Host(), str(closed / "lib" / "llmgw")).prepare()
+    finally:
+        os.umask(before)
+    made = [closed / "lib", closed / "lib/llmgw", closed / "lib/llmgw/units", closed / "lib/llmgw/last-good"]
+    assert [path.stat().st_mode & 0o777 for path in made] == [0o755] * 4
+    assert closed.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_record_that_is_nested_without_end_is_unknown() -> None:
+    assert StateFiles(FakeHost({f"/state/units/{NAME}.json": "[" * 200_000}), "/state").record(NAME) == Record()

@@ -247,7 +247,7 @@ class Apply:
 
 def _unnoted(name: str, error: OSError) -> str:
     return (
-        f"{name} is ready, but that could not be noted, so that this version may not come back should a later one fail: "
+        f"{name} is ready, but that could not be noted, so that this version may not come back if a later one fails: "
         f"{error}. Free space or mend the file, then apply again"
     )
 

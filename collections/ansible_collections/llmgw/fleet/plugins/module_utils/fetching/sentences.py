@@ -9,7 +9,10 @@ from typing import Collection, FrozenSet, Iterator, NamedTuple, Optional, Tuple
 HUB = "https://huggingface.co"
 _STAYS = "What came stays; apply again"
 _WHO = "the user that fetches write to the directory."
+_NO_HUB = "{hub} does not speak as a hub does: {said}. Is llmgw_hf_endpoint right?"
 _RULES: Tuple[Tuple[FrozenSet[str], str], ...] = (
+    # Before what the hub refused meanwhile.
+    (frozenset({"OddAnswer"}), _NO_HUB),
     (
         frozenset({"no library"}),
         "huggingface_hub is not installed: run the playbook llmgw.fleet.weights, and then apply again.",
@@ -37,8 +40,8 @@ _RULES: Tuple[Tuple[FrozenSet[str], str], ...] = (
         "{hub} wants fewer requests (429). What came stays; apply again later, with a token if there was none.",
     ),
     (
-        frozenset({"FileMetadataError", "JSONDecodeError", "OddAnswer"}),
-        "{hub} does not speak as a hub does: {said}. Is llmgw_hf_endpoint right?",
+        frozenset({"FileMetadataError", "JSONDecodeError"}),
+        _NO_HUB,
     ),
     (
         frozenset({"LinkInTheWay"}),
