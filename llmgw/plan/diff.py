@@ -62,7 +62,7 @@ def _of_assignment(
     moved = came_from is not None and (came_from[0].nodes != where or bool(units and _removal(came_from[0], written)))
     kinds = [_kind(unit, nodes[unit.node]) for unit in units]
     kind = ActionKind.MOVE if moved else max(kinds, key=_SEVERITY.index, default=ActionKind.KEEP)
-    reasons = tuple(_reasons(kind, units, nodes, came_from))
+    reasons = tuple(dict.fromkeys(_reasons(kind, units, nodes, came_from)))
     action = Action(
         kind=kind,
         replica=assignment.replica,

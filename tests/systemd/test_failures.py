@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import WantedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import Readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import Manager, SystemdError
+from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import Apply
 from tests.systemd.node import Node, free_port
 
 
@@ -178,3 +179,22 @@ def test_a_manager_that_does_not_answer_is_an_error_not_an_empty_node(node: Node
     with pytest.raises(SystemdError, match="systemctl show: Failed to connect"):
         manager.show(["llmgw-x.0.0.service"])
     node.host._wrapped = node.wrapped
+
+
+@pytest.mark.timeout(120)
+def test_a_state_directory_that_takes_no_notes_ends_no_call_and_keeps_no_unit_from_being_put_back(node: Node) -> None:
+    good, port = node.engine("good", free_port()), free_port()
+    before, bad = node.engine("bad", port), node.engine("bad", port, "--fail-load 0.1")
+    node.apply([before])
+    _survey, change = node.compute([good, bad])
+    notes = node.state_dir / "last-good"
+    kept = notes.rename(node.state_dir / "kept")
+    notes.symlink_to(kept / f"{before.name}")  # what lies there can be neither listed nor written
+    run = Apply(node.host, node.manager, node.state, 2)
+    results = {result.name: result for result in run.carry_out(change)}
+    assert (results[good.name].state, results[bad.name].state) == ("ready", "failed")
+    assert results[bad.name].put_back is True
+    assert (node.unit_dir / bad.name).read_text() == before.text
+    (warning,) = [text for text in run.warnings if good.name in text]
+    assert warning.startswith(f"{good.name} is ready, but that could not be noted")
+    assert "Not a directory" in warning

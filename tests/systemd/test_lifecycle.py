@@ -95,6 +95,20 @@ def test_a_unit_edited_by_hand_is_brought_back(node: Node) -> None:
     assert node.apply([unit]).changed is False
 
 
+def test_a_drop_in_that_is_a_link_to_nothing_is_named_and_goes(node: Node) -> None:
+    unit = node.engine("link", free_port())
+    node.apply([unit])
+    drop_in = node.unit_dir / f"{unit.name}.d" / "override.conf"
+    drop_in.parent.mkdir()
+    drop_in.symlink_to("/nonexistent")
+    outcome = node.apply([unit])
+    assert [(one["before_header"], one["before"]) for one in outcome.diff] == [
+        (str(drop_in), "a link to /nonexistent, which is not there\n")
+    ]
+    assert not drop_in.parent.exists()
+    assert node.apply([unit]).changed is False
+
+
 def test_a_drop_in_of_the_unit_is_an_edit_and_goes(node: Node) -> None:
     unit = node.engine("drop", free_port())
     node.apply([unit])

@@ -165,3 +165,25 @@ def test_a_url_that_cannot_be_fetched_says_why(bad: str) -> None:
     answer = HOST.fetch(bad, 2, {})
     assert answer.status is None
     assert answer.error
+
+
+def test_an_answer_that_comes_drop_by_drop_ends_with_its_time() -> None:
+    hung_up = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        sock, _address = listener.accept()
+        with sock, suppress(OSError):
+            sock.recv(1000)
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while True:
+                sock.sendall(b"x")
+                time.sleep(0.1)
+        hung_up.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=drip, args=(listener,), daemon=True).start()
+        begun = time.monotonic()
+        answer = HOST.fetch(f"http://127.0.0.1:{listener.getsockname()[1]}/", 0.5, {})
+        assert time.monotonic() - begun < 20
+        assert (answer.status, answer.error) == (None, "no answer within 0.5 s")
+        assert hung_up.wait(20)

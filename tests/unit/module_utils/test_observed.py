@@ -222,3 +222,11 @@ def test_a_unit_file_that_somebody_blew_up_costs_its_text_and_not_its_digest() -
     assert unit.text is None
     assert unit.edited is True
     assert unit.actual_text_digest not in {None, unit.text_digest}
+
+
+def test_a_link_to_nothing_beside_a_unit_is_told_by_its_target(tmp_path: Path) -> None:
+    (tmp_path / "gone.conf").symlink_to("/nonexistent")
+    (tmp_path / "there.conf").write_text("[Service]\n")
+    names = ("gone.conf", "there.conf", "none.conf")
+    found = observed.texts(Host(), [str(tmp_path / name) for name in names])
+    assert list(found.values()) == ["a link to /nonexistent, which is not there\n", "[Service]\n", None]

@@ -59,7 +59,7 @@ def test_a_port_of_a_unit_that_stops_in_the_same_change_is_free_by_then(action: 
 def member(rank: int) -> WantedUnit:
     unit = wanted()
     header = unitfile.parse(unit.text)._replace(rank=rank, members=2, group="sha256:g")
-    kind = "unit" if rank else "http"
+    kind = "leader" if rank else "http"
     return replace(unit, text=unitfile.section(header), readiness=replace(unit.readiness, kind=kind))
 
 
@@ -67,3 +67,15 @@ def test_members_of_a_group_need_the_ports_of_its_guard_and_of_the_meeting() -> 
     assert ports_of(wanted()) == (18000,)
     assert ports_of(member(0)) == (18000, 18001, 18002)
     assert ports_of(member(1)) == (18002,)
+
+
+@pytest.mark.parametrize(
+    ("command", "ports"),
+    [
+        ("vllm serve m --data-parallel-size 2 --data-parallel-rpc-port 18001", (18000, 18001)),
+        ("vllm serve m --data-parallel-rpc-port=18001 --x", (18000, 18001)),
+        ("vllm serve m --note data-parallel-rpc-port 18001", (18000,)),
+    ],
+)
+def test_copies_in_one_engine_need_the_port_by_which_they_are_reached(command: str, ports: tuple[int, ...]) -> None:
+    assert ports_of(wanted(command)) == ports

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ansible_collections.llmgw.fleet.plugins.module_utils import unitfile
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import FileChange, Step, WantedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.put_back import previous_of
@@ -84,3 +85,22 @@ def test_files_beside_the_previous_version_come_back_with_it() -> None:
     previous = previous_of(crashed, state(old.text, **{"llmgw-chat.0.0.env": "A=9\n"}))
     assert previous is not None
     assert previous.environment_files == {path: "A=9\n"}
+
+
+def test_a_member_is_put_back_with_its_leader_and_time_for_the_others() -> None:
+    led = replace(NEW.readiness, kind="leader", address="10.0.0.9", port=18900, ready_timeout_s=77, start_timeout_s=9)
+    header = unitfile.parse(OLD.text)._replace(rank=1, members=2, address="10.0.0.2", port=18010)
+    old = replace(OLD, text=unitfile.section(header))
+    moved = replace(NEW, readiness=led)
+    previous = previous_of(step(running(old), moved), state())
+    assert previous is not None
+    asked = previous.readiness
+    assert (asked.kind, asked.address, asked.port) == ("leader", "10.0.0.9", 18900)
+    assert (asked.start_timeout_s, asked.ready_timeout_s) == (18, 154)
+    record = f'{{"process_digest": "{OLD.process_digest}", "leader_address": "10.0.0.1", "leader_port": 18000}}'
+    previous = previous_of(step(running(old), moved), state(record=record))
+    assert previous is not None
+    assert (previous.readiness.address, previous.readiness.port) == ("10.0.0.1", 18000)
+    plain = previous_of(step(running(old), replace(NEW, readiness=replace(led, kind="unit"))), state())
+    assert plain is not None
+    assert plain.readiness.kind == "unit"

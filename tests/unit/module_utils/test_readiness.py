@@ -209,3 +209,58 @@ def test_ready_is_only_what_is_active_and_not_something_else(seen: Seen, answer:
         assert answer is not None
         assert answer.word == "serving"
         assert (seen.active_state, seen.digest != "p0") == ("active", True)
+
+
+LED = replace(HTTP, kind="leader", listens_while_loading=True)
+WAITS = UP._replace(waits=True)
+
+
+def test_a_member_that_does_not_lead_is_ready_with_its_leader() -> None:
+    assert judge(asked=LED).state == "ready"
+    assert judge(UP._replace(active_state="activating"), asked=LED).state == "starting"
+    assert judge(answer=None, asked=LED).state == "loading"
+    assert judge(UP._replace(active_state="failed"), asked=LED).state == "failed"
+    assert judge(UP._replace(restarts=2), asked=LED).state == "failed"
+    other = Answer(readiness.OTHER_MODEL, "it serves another")
+    assert judge(answer=other, times=SOON._replace(wrong_model=11), asked=LED).state == "failed"
+
+
+def test_a_leaders_port_may_stay_closed_until_its_model_is_loaded() -> None:
+    late = SOON._replace(begun=61, active=61)
+    assert judge(answer=REFUSED, times=late, asked=replace(LED, kind="http")).state == "failed"
+    assert judge(answer=REFUSED, times=late, asked=LED).state == "loading"
+    verdict = judge(answer=REFUSED, times=SOON._replace(begun=601), asked=LED)
+    assert (verdict.state, verdict.detail) == ("failed", "not ready within 600 s: its port is closed")
+
+
+@pytest.mark.parametrize("asked", [HTTP, LED])
+@pytest.mark.parametrize(("restarts", "active", "state"), [(0, 500, "loading"), (1, 59, "loading"), (1, 61, "failed")])
+def test_a_group_that_ended_and_does_not_come_together_again_has_failed(
+    asked: Readiness, restarts: int, active: float, state: str
+) -> None:
+    seen = WAITS._replace(restarts=restarts)
+    verdict = judge(seen, None, SOON._replace(begun=500, active=active), asked)
+    assert verdict.state == state
+    words = "its group ended, after 1 restart, and it did not come together again within 60 s"
+    assert verdict.detail == (words if state == "failed" else "its group is not together yet")
+
+
+def test_an_answer_of_a_leader_says_whose_it_is() -> None:
+    host = FakeHost(answers={HEALTH: Response(200, b""), MODELS: models("chat")})
+    assert readiness.ask(host, LED, 1).detail == "of its leader at 10.0.0.1:18000: it serves chat"
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b'{"data": ' + b"[" * 200_000])
+def test_a_model_list_that_is_nested_without_end_cannot_be_read(body: bytes) -> None:
+    assert ask(Response(200, b""), Response(200, body)) == "silent"
+
+
+def test_what_an_engine_says_is_told_within_bounds() -> None:
+    many = models(*(f"adapter\n{number}" for number in range(100_000)))
+    for asked in (HTTP, replace(HTTP, expect_model=None)):
+        host = FakeHost(answers={HEALTH: Response(200, b""), MODELS: many})
+        detail = readiness.ask(host, asked, 1).detail
+        assert detail.startswith("it serves adapter0, adapter1, ")
+        assert len(detail) < 250
+    broken = FakeHost(answers={HEALTH: Response(None, b"", "x" * 65_536)})
+    assert len(readiness.ask(broken, HTTP, 1).detail) < 250

@@ -36,9 +36,12 @@ OWN, OTHER = ENDED.format(0, 1), ENDED.format(1, 2)
         (f"{GUARD}{TOGETHER}CUDA out of memory\n{OWN}{GUARD}", "the device's memory ran out"),
         (f"{GUARD}{TOGETHER}CUDA out of memory\n{OWN}{GUARD}{WAITS}", "the device's memory ran out"),
         (f"{GUARD}{TOGETHER}ValueError: the moon is full\n{OWN}{GUARD}", f"{LATE}; its log says: ValueError: the moon"),
-        (f"{GUARD}{TOGETHER}ValueError: the moon is full\n{OWN}{GUARD}{WAITS}", f"{LATE}; it waits for rank 1"),
+        (
+            f"{GUARD}{TOGETHER}ValueError: the moon is full\n{OWN}{GUARD}{WAITS}",
+            f"{LATE}; it waits for rank 1 at 10.0.0.2:18012 (no answer); its log",
+        ),
         (f"{GUARD}{TOGETHER}{OTHER}RuntimeError: it hung up\n{GUARD}", "its group ended: the engine of rank 1 at"),
-        (f"{GUARD}{TOGETHER}{OTHER}{GUARD}{WAITS}", f"{LATE}; it waits for rank 1"),
+        (f"{GUARD}{TOGETHER}{OTHER}{GUARD}{WAITS}", "its group ended: the engine of rank 1 at"),
         (f"{GUARD}{TOGETHER}ValueError: the moon is full\n{OTHER}", f"{LATE}; its log says: ValueError: the moon"),
         (f"{GUARD}{TOGETHER}{OWN}", LATE),
         (
@@ -47,5 +50,7 @@ OWN, OTHER = ENDED.format(0, 1), ENDED.format(1, 2)
         ),
     ],
 )
-def test_a_member_names_its_own_error_before_that_of_another_and_both_before_waiting(log: str, says: str) -> None:
+def test_a_member_names_its_own_error_before_that_of_another_and_of_its_last_start_before_others(
+    log: str, says: str
+) -> None:
     assert why("vllm", LATE, log).startswith(says)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_a_generation_only_grows(state: StateFiles) -> None:
 
 def test_records_and_texts_come_back_as_written(state: StateFiles) -> None:
     memory = EngineMemory(weights_mib=1, kv_cache_tokens=2, source="vllm 0.33.0")
-    record = Record(3, "sha256:x", "/health", "/v1/models", None, 1796006111.5, memory)
+    record = Record(3, "sha256:x", "/health", "/v1/models", None, 1796006111.5, memory, "10.0.0.1", 18000)
     state.write_record(NAME, record)
     state.write_last_good(NAME, "text\n")
     assert (state.record(NAME), state.last_good(NAME)) == (record, "text\n")

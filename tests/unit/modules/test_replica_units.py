@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,23 @@ def test_a_readiness_that_asks_an_engine_needs_to_know_where(call: Call) -> None
 )
 def test_a_failure_is_one_sentence_a_unit(action: str, put_back: bool | None, sentence: str) -> None:
     assert replica_units.sentence(UnitResult("u", action, "failed", "it failed", put_back=put_back)) == sentence
+
+
+def test_check_mode_fails_for_a_port_that_another_process_has_as_a_real_run_does(call: Call, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        unit = wanted()
+        taken = replace(unit, readiness=replace(unit.readiness, address="127.0.0.1", port=port))
+        answer = call(taken)
+    assert (answer["failed"], answer["changed"]) == (True, False)
+    assert answer["units"] == [{"name": NAME, "action": "kept"}]
+    assert answer["msg"].startswith(f"{NAME}: port {port} is taken by ")
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+def test_a_member_that_does_not_lead_is_ready_by_its_leader(call: Call) -> None:
+    unit = wanted()
+    led = replace(unit, readiness=replace(unit.readiness, kind="leader"))
+    assert call(led)["units"] == [{"name": NAME, "action": "created"}]
+    unknown = asdict(replace(led, readiness=replace(led.readiness, port=None)))
+    assert f"{NAME}: its engine cannot be asked without a port" in call(present=[unknown])["msg"]

@@ -294,3 +294,13 @@ def test_a_member_whose_unit_is_gone_takes_the_others_with_it() -> None:
     assert done(decision, "wide/0").reasons[0] == "member 1 of wide/0 is gone"
     started = {unit.node for wave in decision.plan.waves for step in wave.steps for unit in getattr(step, "units", ())}
     assert started == {"n1", "n2"}
+
+
+def test_what_holds_for_every_member_is_said_once() -> None:
+    site = Site(*nodes("n1", "n2"))
+    wanted = catalog(WIDE)
+    site.apply(wanted)
+    for rank in (0, 1):
+        site.world.change(f"llmgw-wide.0.{rank}.service", lambda unit: replace(unit, actual_text_digest="sha256:old"))
+    (action,) = [one for one in site.plan(wanted).plan.actions if one.replica == "wide/0"]
+    assert action.reasons == ("only the text of its unit changes, it goes on running",)

@@ -14,6 +14,7 @@ _REFUSED = "refused a connection from "
 _ENDS = re.compile(r"the group ends: (?P<why>.{1,2000})")
 _RANK = re.compile(r"\brank (?P<rank>\d{1,6}) at ")
 _LONGEST = 240
+FOR_ALL = "it waits for the other members of its group"
 
 
 class GroupEnd(NamedTuple):
@@ -32,7 +33,7 @@ def waited_for(text: str) -> Optional[str]:
         waits = _WAITS.match(found.group("said"))
         if waits is not None:
             return f"it waits for {_short(waits.group('whom'))}"
-        return "it waits for the other members of its group" if GUARD_BEGINS.search(line) else None
+        return FOR_ALL if GUARD_BEGINS.search(line) else None
     return None
 
 
