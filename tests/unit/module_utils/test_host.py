@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import http.server
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import observed, unitfile
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory, ObservedUnit
-from ansible_collections.llmgw.fleet.plugins.module_utils.host import Result
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, Result
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record
 from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import SYSTEM, Manager
 from tests.support.fake_host import FakeHost
