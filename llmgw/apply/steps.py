@@ -30,7 +30,8 @@ def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) 
     `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s`, `ready`
     for the module bundle, and `blind_drain_s`, the seconds to wait because some gateway cannot be asked (G6b).
     `expected` is what the host holds when the steps before this one went well; `first` marks a host's first step, the
-    only one that check mode can hold against it.
+    only one that check mode can hold against it. `at_once`: how many hosts wait for one another, members of replicas
+    over several nodes: all of them must be at work at a time.
     """
     plan = decision.plan
     expected = {node: dict(units) for node, units in plan.expected_units.items()}
@@ -48,7 +49,9 @@ def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) 
                 steps.append(common | {"kind": "fetch", "hosts": _fetching(step)})
             else:
                 hosts = dict(_hosts(step, expected, touched))
-                steps.append(common | {"kind": "units", "hosts": hosts, "generation": generation})
+                steps.append(
+                    common | {"kind": "units", "hosts": hosts, "generation": generation, "at_once": _at_once(step)}
+                )
     return steps
 
 
@@ -91,6 +94,13 @@ def _fetching(step: FetchWeights) -> dict[NodeName, dict[str, Any]]:
         host = hosts.setdefault(one.node, {"directory": one.directory, "models": []})
         host["models"].append({"hf_id": one.hf_id, "revision": one.revision})
     return hosts
+
+
+def _at_once(step: StartMembers | StopMembers) -> int:
+    if not isinstance(step, StartMembers):
+        return 0
+    waiting = {unit.replica for unit in step.units if unit.readiness.kind == "leader"}
+    return len({unit.node for unit in step.units if unit.replica in waiting})
 
 
 def _hosts(

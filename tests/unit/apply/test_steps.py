@@ -12,6 +12,8 @@ from llmgw.model.replica import Catalog
 from llmgw.nodekit import unitfile
 from llmgw.routes.codec import load_bundle, routes_digest
 from tests.support.fleets import catalog, fleet, node, profile, service
+from tests.support.joined_machines import Machine
+from tests.support.placement_fleets import A100, Site, cards_for, of
 from tests.support.world import World
 
 ALL = frozenset({"n1", "n2", "n3", "gw"})
@@ -130,3 +132,13 @@ def test_routes_go_to_gateways_that_answer_and_are_in_this_run() -> None:
     in_play = frozenset({"n1", "n2", "n3", "up", "away", "kept"})
     found = steps(world, other_argument(), in_play=in_play)
     assert {tuple(step["hosts"]) for step in found if step["kind"] == "publish"} == {("up",)}
+
+
+def test_a_step_tells_how_many_hosts_wait_for_one_another() -> None:
+    site = Site(*(Machine(name, (A100,), fabric="ib-a") for name in ("n1", "n2", "n3", "n4", "n5")))
+    pair = of("pair", cards_for(1, A100, nodes=2), 2)
+    alone = of("alone", cards_for(1, A100), 1)
+    decision = decide(catalog(pair, alone), site.fleet)
+    found = steps_of(decision, site.fleet, frozenset(one.name for one in site.fleet.nodes))
+    assert [step["at_once"] for step in found if step["kind"] == "units"] == [4]
+    assert len(found[0]["hosts"]) == 5
