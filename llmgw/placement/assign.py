@@ -57,7 +57,6 @@ class _Placing:
         self._queue = Queue(self._board)
         self._displaced = dict(selection.displaced)
         self._surplus = list(selection.surplus)
-        self._spare = list(selection.spare)
         self._running = {instance.replica: instance for _, instance, _ in selection.kept}
         self._unplaced: dict[ReplicaId, Unplaced] = {}
         self._hopeless: set[str] = set()
@@ -87,7 +86,6 @@ class _Placing:
             )
             self._place_waiting()
         self._stop_homeless()
-        self._keep_spare()
         assignments = sorted(self._board.assigned.values(), key=self._order)
         homeless = [self._where_it_is(one) for one in self._unplaced.values() if self._is_unplaced(one)]
         homeless.sort(key=self._order)
@@ -122,27 +120,6 @@ class _Placing:
             if took or self._unplaced[replica].gave_way_to is not None:
                 self._surplus.append((instance, reason))
                 del self._displaced[replica]
-
-    def _keep_spare(self) -> None:
-        """What is only too many stays where another replica of its service has found no place, unless others have what
-        it needs: it may be where nothing new comes, or nothing can be stopped.
-        """
-        homeless = sorted(
-            (one for one in self._unplaced.values() if one.held is None and self._is_unplaced(one)),
-            key=lambda one: (one.replica in self._displaced, self._order(one)),
-        )
-        for service, instance, profile in self._spare:
-            instead = next((one for one in homeless if one.service == service.name), None)
-            assignment = kept(service, instance, profile, self._board)
-            if instead is None or not self._board.is_free_for(assignment):
-                continue
-            homeless.remove(instead)
-            del self._unplaced[instead.replica]
-            self._surplus = [one for one in self._surplus if one[0] is not instance]
-            if instead.replica in self._displaced:
-                leaver, reason = self._displaced.pop(instead.replica)
-                self._surplus.append((leaver, f"{reason}, and {instance.replica} stays instead"))
-            self._board.take(assignment)
 
     def _where_it_is(self, one: Unplaced) -> Unplaced:
         still = self._displaced.get(one.replica)

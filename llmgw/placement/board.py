@@ -276,12 +276,6 @@ class Board:
                 return False
         return True
 
-    def is_free_for(self, assignment: Assignment) -> bool:
-        """Whether nobody was promised the devices and the memory that a replica which runs has."""
-        needs = assignment.profile.min_memory_bytes or 0
-        found = [(self.ledgers[member.node], member.devices) for member in assignment.members]
-        return all(ledger.has_free(devices, ()) and ledger.has_memory(needs) for ledger, devices in found)
-
     def on(self, ask: Ask, replica: ReplicaId, ledger: Ledger) -> Assignment | None:
         """The assignment of a replica of one member to an eligible node; None when it does not fit there now."""
         if not self.takes(ask, ledger):

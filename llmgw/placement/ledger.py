@@ -81,10 +81,6 @@ class Ledger:
         """Bytes of host memory that no replica was promised; None when the node reports none (P2)."""
         return self._memory_bytes
 
-    def has_memory(self, needs: int) -> bool:
-        """Whether so many bytes of host memory are unpromised, as far as that is known."""
-        return self._memory_bytes is None or needs <= self._memory_bytes
-
     def memory_is_promised(self) -> bool:
         """Whether replicas were promised some of its host memory."""
         return self.total_memory != self._memory_bytes

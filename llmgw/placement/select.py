@@ -26,8 +26,6 @@ class Selection:
     displaced: dict[ReplicaId, tuple[Instance, str]] = field(default_factory=dict)
     surplus: tuple[tuple[Instance, str], ...] = ()
     seen: tuple[Instance, ...] = ()
-    spare: list[tuple[ServiceSpec, Instance, ProfileSpec]] = field(default_factory=list)
-    """Those of `surplus` that are only too many, the first to stay first."""
 
 
 def select(catalog: Catalog, instances: Sequence[Instance], *, hidden: bool = False) -> Selection:
@@ -68,12 +66,7 @@ def _select_service(
             stayers[instance.number] = instance
     order = sorted(stayers, key=lambda number: stay_key(stayers[number]))
     too_many = f"the catalog asks for {service.replicas} of {service.name}"
-    for number in order[service.replicas :]:
-        instance = stayers.pop(number)
-        surplus.append((instance, too_many))
-        profile = _profile(service, instance)
-        if profile is not None and instance.working:
-            selection.spare.append((service, instance, profile))
+    surplus += [(stayers.pop(number), too_many) for number in order[service.replicas :]]
     for number, (instance, reason) in leavers.items():
         if number in stayers:
             surplus.append((instance, f"{reason}; {instance.replica} runs on {stayers[number].node.name}"))

@@ -21,7 +21,7 @@ description:
   - Older versions stay as long as a unit, what llmgw would put back of a unit, or a process names their path, and
     O(keep) more of them besides. Then they are removed. Folders that this module did not make are left alone.
   - While a process runs that was started through C(KIND/current), none is removed, for the link may have moved since.
-  - Below a O(root) on a filesystem that other machines share, none is removed: what they use cannot be told.
+  - Below a O(root) on a filesystem that other machines share, none is removed, because what they use cannot be told.
 attributes:
   check_mode:
     support: full

@@ -81,7 +81,8 @@ ARGUMENTS = {
     "secrets": {"type": "dict", "required": True, "no_log": True},
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
-_DIRECTORY_MODE, _FILE_MODE = 0o700, 0o600
+_DIRECTORY_MODE = 0o700
+_FILE_MODE = 0o600
 
 
 def problems(secrets: Mapping[Any, Any]) -> Iterator[str]:

@@ -274,7 +274,7 @@ class Header:
         self._bytes(len(MAGIC) + 4)
         tensors, values = self._number(8), self._number(8)
         alignment = 32
-        for _ in range(values):
+        for _value in range(values):
             name = self._bytes(self._number(8))
             kind = self._number(4)
             if name == b"general.alignment" and kind == NUMBER:
@@ -282,7 +282,7 @@ class Header:
             else:
                 self._pass_over(kind)
         furthest = 0
-        for _ in range(tensors):
+        for _tensor in range(tensors):
             self._bytes(self._number(8))
             self._bytes(8 * self._number(4) + 4)
             furthest = max(furthest, self._number(8))
@@ -298,7 +298,7 @@ class Header:
             if inner in SCALARS:
                 self._bytes(SCALARS[inner] * count)
             else:
-                for _ in range(count):
+                for _item in range(count):
                     self._pass_over(inner)
         else:
             raise ValueError(kind)
