@@ -163,7 +163,8 @@ def test_whatever_is_killed_all_engines_end_soon_and_serve_again_after_one_resta
         engines = [group.engine(one) or 0 for one in (0, 1)]
         for pid in pids_of(rank):
             assert pid > 1
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it went with the one before
+                os.kill(pid, signal.SIGKILL)
         took = until(f"{what} of rank {rank} to end all", partial(all_gone, engines), WORST_S)
         served = until("the group to serve again", lambda: group.serves)
         say(f"{what} of rank {rank} killed: engines gone after {took:.2f} s, serving after {served:.1f} s more")
@@ -185,7 +186,8 @@ def test_a_frozen_member_ends_the_other_and_itself_once_it_thaws(node: Node) -> 
     took = until("the other engine to end", lambda: gone(engines[1 - rank]), WORST_S)
     assert "was silent for" in group.log(1 - rank)
     for pid in frozen:
-        os.kill(pid, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
     thawed = until("the thawed engine to end", lambda: gone(engines[rank]), WORST_S)
     say(f"rank {rank} frozen: the other's engine gone after {took:.2f} s, its own {thawed:.2f} s after it thawed")
     until("the group to serve again", lambda: group.serves)
