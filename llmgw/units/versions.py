@@ -34,7 +34,8 @@ def known(lines: Iterable[str], unit: MemberUnit) -> list[str]:
     if has is None:
         before = unit.text_before
         has = max(map(_since, before.split("\n"))) if before else ASSUMED
-    return [line for line in lines if _since(line) <= has]
+    too_new = tuple(f"{setting}=" for setting, since in _SINCE.items() if since > has)
+    return [line for line in lines if not line.startswith(too_new)]
 
 
 def _since(line: str) -> int:

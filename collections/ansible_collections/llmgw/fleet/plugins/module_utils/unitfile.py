@@ -120,8 +120,8 @@ def section(header: Header) -> str:
         value = getattr(header, field)
         if value is None or value == ():
             continue
-        text = " ".join(value) if field in _LISTS else value
-        lines.append(f"{key}={_CONTROL.sub('', str(text))}")
+        text = " ".join(value) if field in _LISTS else str(value)
+        lines.append(f"{key}={text if text.isprintable() else _CONTROL.sub('', text)}")
     return "\n".join(lines) + "\n"
 
 
