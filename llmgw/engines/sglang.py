@@ -2,7 +2,7 @@
 """SGLang: command line, environment and rules (domain.md B; the parsers of SGLang 0.5.20 to 0.5.23).
 
 Every member of a replica runs the same command with its rank. Those that do not lead answer 200 on /health whatever
-happens, so they are judged by their units alone. Long option names only: `--pp` is ambiguous.
+happens, so they are judged by their units and the leader. Long option names only: `--pp` is ambiguous.
 """
 
 from __future__ import annotations
