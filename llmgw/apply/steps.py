@@ -13,7 +13,7 @@ from llmgw.decide import Decision
 from llmgw.fleet.document import fleet_document
 from llmgw.model.ids import NodeName, UnitName
 from llmgw.model.node import FleetSnapshot, NodeState
-from llmgw.model.plan import FetchWeights, Publish, StartMembers, StopMembers
+from llmgw.model.plan import FetchWeights, MarkDevices, Publish, StartMembers, StopMembers
 from llmgw.model.route import BUNDLE_FORMAT, Bundle, RouteTable
 from llmgw.model.unit import UnitFile
 from llmgw.plan.codec import plan_summary
@@ -27,8 +27,10 @@ def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) 
 
     `units`: `hosts` {name: {present, absent, expected, first}} for one call of replica_units a host, and `generation`;
     `fetch`: `hosts` {name: {directory, models: [{hf_id, revision}]}} for one call of weights_fetch a host;
-    `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s`, `ready`
-    for the module bundle, and `blind_drain_s`, the seconds to wait because some gateway cannot be asked (G6b).
+    `marks`: `hosts` {name: [{device, code, message}]} for one call of node_marks a host;
+    `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s`, `ready`,
+    `trials` [{endpoints, answers, max_errors, timeout_s}] for the module bundle, and `blind_drain_s`,
+    the seconds to wait because some gateway cannot be asked (G6b).
     `expected` is what the host holds when the steps before this one went well; `first` marks a host's first step, the
     only one that check mode can hold against it. `at_once`: how many hosts wait for one another, members of replicas
     over several nodes: all of them must be at work at a time.
@@ -47,6 +49,8 @@ def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) 
                 published += 1
             elif isinstance(step, FetchWeights):
                 steps.append(common | {"kind": "fetch", "hosts": _fetching(step)})
+            elif isinstance(step, MarkDevices):
+                steps.append(common | {"kind": "marks", "hosts": _marking(step)})
             else:
                 hosts = dict(_hosts(step, expected, touched))
                 steps.append(
@@ -70,6 +74,7 @@ def publish_step(
         "drain": list(step.drain),
         "drain_timeout_s": step.drain_timeout_s,
         "ready": list(step.ready),
+        "trials": [asdict(trial) | {"endpoints": list(trial.endpoints)} for trial in step.trials],
         "blind_drain_s": step.drain_timeout_s if blind else 0,
     }
 
@@ -86,6 +91,14 @@ def bundle_text(decision: Decision, fleet: FleetSnapshot, routes: RouteTable, ge
         plan=plan_summary(replace(decision.plan, generation=generation)),
     )
     return dump_bundle(bundle)
+
+
+def _marking(step: MarkDevices) -> dict[NodeName, list[dict[str, Any]]]:
+    hosts: dict[NodeName, list[dict[str, Any]]] = {}
+    for one in step.devices:
+        mark = {"device": one.device, "code": one.code, "message": one.message}
+        hosts.setdefault(one.node, []).append(mark)
+    return hosts
 
 
 def _fetching(step: FetchWeights) -> dict[NodeName, dict[str, Any]]:

@@ -10,11 +10,12 @@ from llmgw.catalog.parallelism import CPU, shape
 from llmgw.catalog.ports import ports
 from llmgw.catalog.schema.document import Document
 from llmgw.catalog.schema.gateway import Fleet, Gateway
-from llmgw.catalog.schema.services import Service
+from llmgw.catalog.schema.services import Rollout, Service
 from llmgw.model.ids import DeviceClass, EngineKind, ModelName, ProfileName, ServiceName
 from llmgw.model.replica import (
     AdmissionSpec,
     ApiKeySpec,
+    CanarySpec,
     Catalog,
     FleetSpec,
     GatewaySpec,
@@ -56,11 +57,7 @@ def _service(document: Document, name: str) -> ServiceSpec:
         replicas=service.replicas,
         spread=service.spread,
         priority=service.priority,
-        rollout=RolloutSpec(
-            max_surge=service.rollout.max_surge,
-            max_unavailable=service.rollout.max_unavailable,
-            canary=service.rollout.canary,
-        ),
+        rollout=_rollout(service.rollout),
         admission=AdmissionSpec(
             max_concurrency=service.admission.max_concurrency,
             max_queue=service.admission.max_queue,
@@ -68,6 +65,15 @@ def _service(document: Document, name: str) -> ServiceSpec:
         ),
         policy=service.routing.policy,
         drain_timeout_s=service.drain_timeout,
+    )
+
+
+def _rollout(rollout: Rollout) -> RolloutSpec:
+    canary = rollout.canary
+    return RolloutSpec(
+        max_surge=rollout.max_surge,
+        max_unavailable=rollout.max_unavailable,
+        canary=None if canary is None else CanarySpec(canary.answers, canary.max_errors, canary.timeout),
     )
 
 

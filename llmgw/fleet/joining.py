@@ -18,7 +18,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "memory": ("memory",),
     "cpu": ("cpu",),
     "units": ("units",),
-    "state": ("generation", "cordoned", "drained"),
+    "state": ("generation", "cordoned", "drained", "quarantined"),
     "gpus": ("driver", "gpus", "foreign_engines"),
     "imex": ("imex",),
     "rdma": ("rdma_ports",),

@@ -7,12 +7,12 @@ import enum
 from dataclasses import dataclass, field
 
 from llmgw.model.advice import Advice, FreeDevices
-from llmgw.model.ids import Digest, EndpointId, NodeName, ReplicaId, ServiceName, UnitName
+from llmgw.model.ids import DeviceId, Digest, EndpointId, NodeName, ReplicaId, ServiceName, UnitName
 from llmgw.model.placement import Member, Unplaced
 from llmgw.model.route import RouteTable
 from llmgw.model.unit import UnitFile
 
-PLAN_FORMAT = 1
+PLAN_FORMAT = 2
 
 
 class ActionKind(enum.Enum):
@@ -28,6 +28,8 @@ class ActionKind(enum.Enum):
     MOVE = "move"
     STOP = "stop"
     KEEP = "keep"
+    STAND_IN = "stand-in"
+    """An extra replica that serves while others of its service are replaced, and goes when they are (max_surge)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,25 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
+class Quarantine:
+    """One device that stays out until somebody clears it, whatever becomes of the finding: `code` and `message` are
+    those of the finding.
+    """
+
+    node: NodeName
+    device: DeviceId
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkDevices:
+    """Write these marks on their nodes; what is marked already stays as it is (P1b)."""
+
+    devices: tuple[Quarantine, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FetchWeights:
     """Bring these weights, all nodes at a time (D12). What is there already is not fetched again."""
 
@@ -81,36 +102,101 @@ class StopMembers:
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """What canaries must do before the rollout goes on: of all gateways together, each of `endpoints` gives `answers`
+    good ones within `timeout_s`, and no more than `max_errors` bad ones; else the step has failed.
+    """
+
+    endpoints: tuple[EndpointId, ...]
+    answers: int
+    max_errors: int
+    timeout_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class Publish:
     """Give every gateway these routes, then wait: until each gateway's own probes find the `ready` endpoints ready
-    (else the
-    step has failed), and until the `drain` endpoints have nothing in flight or their deadline has passed (G6b).
+    (else the step has failed), until the `drain` endpoints have nothing in flight or their deadline has passed (G6b),
+    and until the canaries have passed their trials.
     """
 
     routes: RouteTable
     drain: tuple[EndpointId, ...] = ()
     drain_timeout_s: int = 0
     ready: tuple[EndpointId, ...] = ()
+    trials: tuple[Trial, ...] = ()
 
 
-Step = FetchWeights | StartMembers | StopMembers | Publish
+Step = MarkDevices | FetchWeights | StartMembers | StopMembers | Publish
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Steps that run one after another; a failure in one stops everything after it (R4)."""
+    """Steps that run one after another; a failure in one stops everything after it (R4).
+
+    `undo`: by service what puts back what the wave touches of it, carried out for the services that failed. It may
+    begin at any point of the wave: what is as it was before stays so.
+    """
 
     title: str
     steps: tuple[Step, ...]
+    undo: dict[ServiceName, tuple[Step, ...]] = field(default_factory=dict)
+
+
+class Strategy(enum.Enum):
+    """How the running replicas of a service are replaced (R4)."""
+
+    SURGE = "surge"
+    """Stand-ins serve meanwhile."""
+    IN_PLACE = "in place"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """How a service is rolled out and why so. `at_once`: replicas replaced at a time; 0: it is refused, since nothing
+    could be replaced without going below what must stay available, and `reason` says what is in the way.
+    """
+
+    service: ServiceName
+    strategy: Strategy
+    replaced: int
+    at_once: int
+    stand_ins: tuple[ReplicaId, ...] = ()
+    canary: ReplicaId | None = None
+    reason: str | None = None
+    fix: str | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether nothing of it is done."""
+        return self.at_once == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One thing on a node that is not as it was last applied. `kind`: one of `edited`, `missing`, `extra`, `stopped`,
+    `older`, `reload`, `disabled`, `foreign-device`, `foreign-engine`, `weights-gone`. `mended`: whether an apply puts
+    it right.
+    """
+
+    kind: str
+    node: NodeName
+    subject: str
+    """A unit, a device by its display name, a process, or a model."""
+    message: str
+    mended: bool
+    replica: ReplicaId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """Digests of all a plan was made from (R9): a saved plan is refused when one differs."""
+    """Digests of all a plan was made from (R9): a saved plan is refused when one differs. `facts`: by host, by part of
+    its facts.
+    """
 
     catalog: Digest
     inventory: Digest
-    facts: dict[str, Digest] = field(default_factory=dict)
+    facts: dict[str, dict[str, Digest]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +226,10 @@ class Plan:
     free: tuple[FreeDevices, ...] = ()
     """What is free of every class once the plan is carried out."""
     inputs: PlanInputs | None = None
+    rollouts: tuple[Rollout, ...] = ()
+    """How each service is rolled out of which running replicas are replaced."""
+    drift: tuple[Drift, ...] = ()
+    """What is not as it was last applied, sorted by node, subject and kind (R2)."""
 
     @property
     def changes(self) -> bool:

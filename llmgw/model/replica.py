@@ -69,12 +69,21 @@ class ProfileSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutSpec:
-    """How a service changes (R4)."""
+class CanarySpec:
+    """What the first replaced replica must do before others follow."""
 
-    max_surge: int = 0
+    answers: int = 20
+    max_errors: int = 0
+    timeout_s: int = 600
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutSpec:
+    """How a service changes (R4). `max_surge` None: one stand-in where else nothing might serve, none elsewhere."""
+
+    max_surge: int | None = None
     max_unavailable: int = 1
-    canary: bool = False
+    canary: CanarySpec | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ _SUMMARY = (
     "notes",
     "advice",
     "free",
+    "rollouts",
+    "drift",
 )
 
 
@@ -67,12 +69,15 @@ def plan_inputs(catalog_digest: str, hosts: tuple[Host, ...], stored: Mapping[st
     """The digests by which a saved plan is known to be still true. Facts count by what placement reads of them, not by
     their age.
     """
-    facts = {name: Digest(unitfile.digest(_steady(one))) for name, one in sorted(stored.items())}
+    facts = {
+        name: {part: Digest(unitfile.digest(value)) for part, value in sorted(_steady(one).items())}
+        for name, one in sorted(stored.items())
+    }
     inventory = [[host.name, host.node, host.gateway, host.variables] for host in hosts]
     return PlanInputs(Digest(catalog_digest), Digest(unitfile.digest(inventory)), facts)
 
 
-def _steady(stored: Stored) -> Any:
+def _steady(stored: Stored) -> dict[str, Any]:
     """What is known of a host without what changes from one look to the next."""
     if stored.facts is None:
         return {"answers": stored.unreachable_since is None}

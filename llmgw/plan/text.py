@@ -10,7 +10,7 @@ from llmgw.model.advice import Advice, AdvisedMove
 from llmgw.model.ids import NodeName
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.placement import Placement, Rejection, Unplaced
-from llmgw.model.plan import Action, ActionKind, FetchWeights, Plan, Publish, StartMembers, Wave
+from llmgw.model.plan import Action, ActionKind, FetchWeights, MarkDevices, Plan, Publish, StartMembers, Wave
 from llmgw.plan.fetches_text import fetch_lines
 
 SYMBOLS = {
@@ -250,6 +250,8 @@ def _wave(number: int, wave: Wave) -> Iterator[str]:
             drain = f", drain {_some(step.drain)} (up to {step.drain_timeout_s} s)" if step.drain else ""
             ready = f", wait until gateways see {_some(step.ready)}" if step.ready else ""
             yield f"   publish routes to {_number(count, 'endpoint')}{drain}{ready}"
+        elif isinstance(step, MarkDevices):
+            yield f"   quarantine {_count(step.devices, 'device')}"
         else:
             yield f"   stop {_count(step.units, 'unit')}"
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import assert_never
 
 from llmgw.decide import Decision, Options, decide
 from llmgw.model.node import FleetSnapshot, NodeState
-from llmgw.model.plan import Fetch, FetchWeights, Publish, StartMembers
+from llmgw.model.plan import Fetch, FetchWeights, MarkDevices, Publish, Quarantine, StartMembers, Step, StopMembers
 from llmgw.model.replica import Catalog
 from llmgw.model.route import RouteTable
 from llmgw.model.unit import UnitFile
@@ -36,20 +37,29 @@ class World:
         self.restarted = []
         for wave in decision.plan.waves:
             for step in wave.steps:
-                if isinstance(step, Publish):
-                    self._publish(step, decision.plan.generation)
-                elif isinstance(step, FetchWeights):
-                    for one in step.fetches:
-                        self._fetch(one)
-                elif isinstance(step, StartMembers):
-                    for unit in step.units:
-                        self._start(unit, decision.plan.generation)
-                else:
-                    for node, name in step.units:
-                        self._set(node, tuple(one for one in self.units(node) if one.name != name))
+                self._carry_out(step, decision.plan.generation)
                 if self._watch:
                     self._watch(self)
         return decision
+
+    def _carry_out(self, step: Step, generation: int) -> None:
+        match step:
+            case Publish():
+                self._publish(step, generation)
+            case FetchWeights():
+                for one in step.fetches:
+                    self._fetch(one)
+            case MarkDevices():
+                for mark in step.devices:
+                    self._mark(mark)
+            case StartMembers():
+                for unit in step.units:
+                    self._start(unit, generation)
+            case StopMembers():
+                for node, name in step.units:
+                    self._set(node, tuple(one for one in self.units(node) if one.name != name))
+            case _:
+                assert_never(step)
 
     def units(self, node: str) -> tuple[contract.ObservedUnit, ...]:
         """The units on a node."""
@@ -105,6 +115,17 @@ class World:
         nodes = tuple(
             with_facts(one, replace(one.facts, weights=(*(one.facts.weights or ()), brought)))
             if one.name == fetch.node and one.facts
+            else one
+            for one in self.fleet.nodes
+        )
+        self.fleet = replace(self.fleet, nodes=nodes)
+
+    def _mark(self, mark: Quarantine) -> None:
+        """The node tells of the mark from now on."""
+        told = contract.QuarantinedDevice(mark.device, mark.code, mark.message)
+        nodes = tuple(
+            with_facts(one, replace(one.facts, quarantined=(*(one.facts.quarantined or ()), told)))
+            if one.name == mark.node and one.facts
             else one
             for one in self.fleet.nodes
         )

@@ -26,7 +26,7 @@ def check_services(document: Document) -> Iterator[Problem]:
             at: Path = (*path, "rollout", "max_unavailable")
             why = "with no replica away and none extra (`max_surge` 0) no change could ever be rolled out"
             reads: tuple[Path, ...] = ((*path, "rollout", "max_surge"),)
-            yield Problem(at, codes.ROLLOUT, why, "Set `max_unavailable` to at least 1.", reads=reads)
+            yield Problem(at, codes.ROLLOUT, why, "Set one of them to at least 1.", reads=reads)
     yield from _collisions(document)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from llmgw.catalog.schema.base import Entry, Expects, Later
-from llmgw.catalog.schema.durations import Interval, Seconds
+from llmgw.catalog.schema.durations import Interval, PositiveSeconds, Seconds
 from llmgw.catalog.schema.types import (
     Count,
     LabelKey,
@@ -22,6 +22,26 @@ _NO_QUEUE = "there is no queue, what is above `max_concurrency` is answered with
 Policy = Literal["least-inflight", "round-robin", "random"]
 
 
+class Canary(Entry):
+    """What the first replaced replica must do before the others are replaced."""
+
+    answers: Count = Field(
+        default=20, description="Good answers that it must have given to clients, through the gateways.", examples=[50]
+    )
+    max_errors: Annotated[int, Expects("a whole number, at least 0")] = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="Failed answers that are borne: errors of the server, broken connections, cut streams.",
+        examples=[1],
+    )
+    timeout: PositiveSeconds = Field(
+        default=600,
+        description="How long it may take to give them; after it the replica before is put back.",
+        examples=["10m"],
+    )
+
+
 class Rollout(Entry):
     """How the replicas of a service are replaced."""
 
@@ -32,15 +52,18 @@ class Rollout(Entry):
         description="Replicas that may be away at a time while they are replaced.",
         examples=[1],
     )
-    max_surge: Annotated[
-        int,
-        Expects("a whole number, at least 0"),
-        Later("replicas are replaced in place, without extra ones"),
-    ] = Field(
-        default=0, ge=0, le=10_000, description="Extra replicas that may run while others are replaced.", examples=[1]
+    max_surge: Annotated[int | None, Expects("a whole number, at least 0")] = Field(
+        default=None,
+        ge=0,
+        le=10_000,
+        description="Stand-ins: extra replicas that may serve while others are replaced, where devices are free."
+        " Default: one where a rollout would else leave nothing that serves, none elsewhere.",
+        examples=[1],
     )
-    canary: Annotated[bool, Later("there is no canary step")] = Field(
-        default=False, description="Replace one replica first, and go on when it does well.", examples=[True]
+    canary: Canary | None = Field(
+        default=None,
+        description="Replace one replica first, and the others when it has done well. Default: no canary.",
+        examples=[{"answers": 50}],
     )
 
 

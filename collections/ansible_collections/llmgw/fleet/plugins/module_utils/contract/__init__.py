@@ -34,7 +34,11 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract.host import (
     NetworkInterface,
     System,
 )
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract.node import CONTRACT_VERSION, NodeFacts
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract.node import (
+    CONTRACT_VERSION,
+    NodeFacts,
+    QuarantinedDevice,
+)
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract.storage import Filesystem, ModelArchitecture, Weights
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract.units import (
     EngineMemory,
@@ -69,6 +73,7 @@ __all__ = [
     "ObservedUnit",
     "Probe",
     "PublishedBundle",
+    "QuarantinedDevice",
     "RdmaGid",
     "RdmaPort",
     "Remap",

@@ -18,6 +18,16 @@ CONTRACT_VERSION = 2
 
 
 @dataclass(frozen=True)
+class QuarantinedDevice:
+    """A device that a mark on the node keeps out until somebody clears it: a card or a MIG instance."""
+
+    device: str  # UUID
+    code: str = ""  # of the finding that it had
+    message: str = ""
+    since: Optional[float] = None  # Unix seconds
+
+
+@dataclass(frozen=True)
 class NodeFacts:
     """All that one node reports. A part that could not be read is None, with a finding that says why."""
 
@@ -41,6 +51,7 @@ class NodeFacts:
     generation: Optional[int] = None  # highest that ever touched this node
     cordoned: Optional[bool] = None  # by a marker on the node
     drained: Optional[bool] = None
+    quarantined: Optional[Tuple[QuarantinedDevice, ...]] = None
     gateway: Optional[GatewayFacts] = None
     findings: Tuple[Finding, ...] = ()
     probes: Tuple[Probe, ...] = ()
