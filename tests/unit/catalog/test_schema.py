@@ -100,8 +100,6 @@ def test_unsupported_fields_are_those_known_to_be() -> None:
         "models.NAME.parameters_b",
         "services.NAME.admission.max_queue",
         "services.NAME.admission.queue_timeout",
-        "services.NAME.rollout.canary",
-        "services.NAME.rollout.max_surge",
     }
 
 
@@ -113,9 +111,9 @@ def test_what_no_message_may_repeat_is_marked() -> None:
 
 
 def test_the_schema_is_found_at_a_path() -> None:
-    canary = slot_at(("services", "chat", "rollout", "canary"))
-    assert canary is not None
-    assert canary.annotation is bool
+    binds = slot_at(("profiles", "small", "bind_numa"))
+    assert binds is not None
+    assert binds.annotation is bool
     assert slot_at(("services", "chat", "nothing")) is None
     assert slot_at(("version", "deeper")) is None
 
