@@ -7,12 +7,12 @@ answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from llmgw.model.ids import NodeName, ReplicaId, UnitName
-from llmgw.model.node import FleetSnapshot, Node, NodeState
-from llmgw.model.placement import Assignment, Placement
+from llmgw.model.node import FleetSnapshot, NodeState
+from llmgw.model.placement import Placement
 from llmgw.model.plan import PLAN_FORMAT, ActionKind, Plan, PlanInputs, Publish, Wave
 from llmgw.model.replica import Catalog
 from llmgw.model.route import RouteTable
@@ -21,10 +21,10 @@ from llmgw.placement.advice import advice, free_devices
 from llmgw.placement.assign import Outcome, frozen, place
 from llmgw.placement.bound import unavoidable_moves
 from llmgw.placement.notes import notes
-from llmgw.plan.diff import Change, changes_of
+from llmgw.plan.diff import Change, changes_of, devices_held, devices_needed
 from llmgw.plan.fetches import Fetches
-from llmgw.plan.order import Order, devices_held, devices_needed
-from llmgw.routes.build import Serving
+from llmgw.plan.order import Order
+from llmgw.plan.rollouts import Rolling, carried_out, late_starts, rollings
 from llmgw.routes.codec import routes_digest
 from llmgw.routes.now import serving_now
 from llmgw.routes.serving import from_assignment
@@ -72,7 +72,14 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
                 render(assignment, member, nodes, access) for member in assignment.members
             )
     changes = changes_of(outcome, units, fleet)
-    order = _ordered(catalog, fleet, changes, units)
+    late = late_starts(changes)
+    rolling = rollings(
+        outcome, changes, late, lambda one: tuple(render(one, member, nodes, access) for member in one.members)
+    )
+    rolling, going = carried_out(rolling, changes)
+    stand_ins = [change for one in rolling for change in one.stand_ins]
+    order = _ordered(catalog, fleet, [*going, *stand_ins], rolling, late)
+    changes = (*changes, *stand_ins)
     routes = order.publish().routes
     waves = _published(order, fleet, routes)
     plan = Plan(
@@ -90,6 +97,7 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
         advice=advice(outcome),
         free=free_devices(outcome.board),
         inputs=options.inputs,
+        rollouts=tuple(one.rollout for one in rolling),
     )
     every_unit = tuple(unit for replica in sorted(units) for unit in units[replica])
     return Decision(outcome.placement, every_unit, plan, routes, changes, outcome)
@@ -136,48 +144,37 @@ def _untouched(fleet: FleetSnapshot) -> Iterator[tuple[NodeName, str]]:
 
 
 def _ordered(
-    catalog: Catalog, fleet: FleetSnapshot, changes: Iterable[Change], units: Mapping[ReplicaId, tuple[UnitFile, ...]]
+    catalog: Catalog,
+    fleet: FleetSnapshot,
+    changes: Sequence[Change],
+    rolling: Sequence[Rolling],
+    late: frozenset[ReplicaId],
 ) -> Order:
     nodes = {node.name: node for node in fleet.nodes}
-    by_kind: dict[ActionKind, list[Change]] = {kind: [] for kind in ActionKind}
-    for change in changes:
-        by_kind[change.action.kind].append(change)
     arrivals = {
-        change.action.replica: _arrival(change.assignment, units[change.action.replica][0], nodes)
+        change.action.replica: from_assignment(change.assignment, change.units[0], nodes[change.assignment.leader.node])
         for change in changes
         if change.assignment is not None and change.units
     }
     order = Order(catalog, serving_now(fleet), Fetches(fleet))
+    rolled = {change.action.replica for one in rolling for change in one.changes}
+    by_kind: dict[ActionKind, list[Change]] = {kind: [] for kind in ActionKind}
+    for change in changes:
+        by_kind[change.action.kind].append(change)
     starting = by_kind[ActionKind.CREATE] + by_kind[ActionKind.MOVE]
-    updating = by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE]
-    late = _late(starting, updating)
+    dead = [one for one in by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE] if one.action.replica not in rolled]
     # What does not run takes nothing away: it comes first, unless it waits for a device that somebody else must leave.
     leaving = {device for change in starting for device in devices_held(change)}
-    dead = {one.action.replica for one in updating if not one.running and not devices_needed(one) & leaving}
-    order.stop(by_kind[ActionKind.STOP])
-    order.update([change for change in updating if change.action.replica in dead], arrivals)
-    order.start([change for change in starting if change.action.replica not in late], arrivals)
-    order.update([change for change in updating if change.action.replica not in dead], arrivals)
-    order.start([change for change in starting if change.action.replica in late], arrivals)
+    waiting = {change.action.replica for change in dead if devices_needed(change) & leaving}
+    serving_on = {(change.action.replica, change.action.nodes) for one in rolling for change in one.surplus}
+    order.stop([one for one in by_kind[ActionKind.STOP] if (one.action.replica, one.action.nodes) not in serving_on])
+    order.revive([one for one in dead if one.action.replica not in waiting], arrivals)
+    order.start([one for one in starting if one.action.replica not in late], arrivals)
+    order.revive([one for one in dead if one.action.replica in waiting], arrivals)
+    order.roll([one for one in rolling if one.changes], arrivals)
+    order.start([one for one in starting if one.action.replica in late], arrivals)
     order.rewrite(by_kind[ActionKind.REWRITE])
     return order
-
-
-def _late(starting: Iterable[Change], updating: Iterable[Change]) -> set[ReplicaId]:
-    """What can start only after updates in place: it needs a device that one of them gives up, or that another late one
-    does.
-    """
-    given_up = {device for change in updating for device in devices_held(change) - devices_needed(change)}
-    waiting, late = list(starting), set()
-    while found := [change for change in waiting if given_up & devices_needed(change)]:
-        late |= {change.action.replica for change in found}
-        given_up |= {device for change in found for device in devices_held(change)}
-        waiting = [change for change in waiting if change.action.replica not in late]
-    return late
-
-
-def _arrival(assignment: Assignment, leader: UnitFile, nodes: Mapping[NodeName, Node]) -> Serving:
-    return from_assignment(assignment, leader, nodes[assignment.leader.node])
 
 
 def _published(order: Order, fleet: FleetSnapshot, routes: RouteTable) -> tuple[Wave, ...]:

@@ -68,7 +68,7 @@ def _of_assignment(
         replica=assignment.replica,
         service=assignment.service.name,
         nodes=where,
-        devices=tuple(_device_names(assignment, nodes)),
+        devices=tuple(device_names(assignment, nodes)),
         profile=assignment.profile.name,
         from_nodes=came_from[0].nodes if moved and came_from else (),
         reasons=reasons,
@@ -77,6 +77,19 @@ def _of_assignment(
     removes = _removal(came_from[0], written) if moved and came_from else ()
     running = bool(units) and all(_runs(unit, nodes[unit.node]) for unit in units)
     return Change(action, assignment, units, removes, came_from[0] if came_from else None, running)
+
+
+def devices_held(change: Change) -> frozenset[tuple[str, str]]:
+    """The devices that a replica has now and gives up, each with its node."""
+    if change.instance is None:
+        return frozenset()
+    return frozenset((part.node.name, device) for part in change.instance.parts for device in part.unit.devices)
+
+
+def devices_needed(change: Change) -> frozenset[tuple[str, str]]:
+    """The devices that a replica will have, each with its node."""
+    members = change.assignment.members if change.assignment is not None else ()
+    return frozenset((member.node, device) for member in members for device in member.devices)
 
 
 _CHANGES = "what it is started with changes (`llmgw diff` shows how)"
@@ -163,7 +176,8 @@ def _why(observed: contract.ObservedUnit, unit: UnitFile) -> Iterable[str]:
         yield "its unit is not enabled: it would not start with the machine"
 
 
-def _device_names(assignment: Assignment, nodes: Mapping[NodeName, Node]) -> Iterable[str]:
+def device_names(assignment: Assignment, nodes: Mapping[NodeName, Node]) -> Iterable[str]:
+    """The devices of a placed replica as people know them, with the class; with the node where there are several."""
     for member in assignment.members:
         known = {device.uuid: device for device in nodes[member.node].devices or ()}
         where = f"{member.node}:" if len(assignment.members) > 1 else ""

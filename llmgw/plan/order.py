@@ -2,22 +2,34 @@
 """The order in which a plan is carried out: waves of steps that never take away more than a rollout allows (R4).
 
 First what nobody wants goes (routes first, then a drain, then the stop), then new and moved replicas come, then
-replicas change in place, at most `max_unavailable` of a service at a time. Every wave ends with routes that name
-exactly what serves.
+running replicas are replaced, no more of a service at a time than its rollout says, with the canary ahead of the others
+and with stand-ins that come before and go after. Every wave ends with routes that name exactly what serves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 
-from llmgw.model.ids import EndpointId, ReplicaId
-from llmgw.model.plan import ActionKind, FetchWeights, Publish, StartMembers, Step, StopMembers, Wave
-from llmgw.model.replica import Catalog
+from llmgw.model.ids import EndpointId, ReplicaId, ServiceName
+from llmgw.model.plan import (
+    ActionKind,
+    FetchWeights,
+    MarkDevices,
+    Publish,
+    Quarantine,
+    StartMembers,
+    Step,
+    StopMembers,
+    Trial,
+    Wave,
+)
+from llmgw.model.replica import CanarySpec, Catalog
 from llmgw.model.unit import UnitFile
-from llmgw.plan.diff import Change
+from llmgw.plan.diff import Change, devices_held, devices_needed
 from llmgw.plan.fetches import Fetches
+from llmgw.plan.rollouts import Rolling
+from llmgw.plan.undo import units_before
 from llmgw.routes.build import Routes, Serving, endpoint_id
 
 DRAIN_DEFAULT_S = 60
@@ -83,18 +95,111 @@ class Order:
         steps = self._without(_reached(changes), changes)
         return [*steps, StopMembers(removes)] if removes else steps
 
-    def update(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
-        """Waves that restart replicas in place. Dead ones come first, all together: they take nothing away."""
-        dead = [change for change in changes if not change.running]
-        alive = [change for change in changes if change.running]
-        for batch in filter(None, [dead, *_batches(alive)]):
-            ids = [_endpoint(change) for change in batch if change.running]
-            steps = self._fetch(batch)
-            if ids:
-                steps.append(self._publish(ids, max(_drain_s(change) for change in batch)))
-            steps.append(StartMembers(_units(batch)))
-            steps.append(self._arrive(batch, arrivals))
-            self.waves.append(Wave(f"update {_names(batch)}", tuple(steps)))
+    def mark(self, devices: Sequence[Quarantine]) -> None:
+        """A wave that keeps these devices out from now on."""
+        if devices:
+            self.waves.append(
+                Wave(f"quarantine {_named([_device(one) for one in devices])}", (MarkDevices(tuple(devices)),))
+            )
+
+    def revive(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
+        """A wave that starts replicas again which do not run: they take nothing away."""
+        if changes:
+            self._replace(changes, arrivals)
+
+    def roll(self, rollings: Sequence[Rolling], arrivals: Mapping[ReplicaId, Serving]) -> None:
+        """Waves that replace running replicas: services side by side, and those with a canary one after another."""
+        plain = [one for one in rollings if one.rollout.canary is None]
+        left = {one.service.name: list(one.changes) for one in rollings}
+        self._stand_in([change for one in plain for change in one.stand_ins], arrivals)
+        self._side_by_side(plain, left, arrivals)
+        for one in rollings:
+            if one.rollout.canary is not None:
+                self._roll_after_a_canary(one, left, arrivals)
+        self._side_by_side(plain, left, arrivals, whatever=True)
+        self._stop_stand_ins([change for one in rollings for change in (*one.surplus, *one.stand_ins)])
+
+    def _side_by_side(
+        self,
+        rollings: Sequence[Rolling],
+        left: Mapping[ServiceName, list[Change]],
+        arrivals: Mapping[ReplicaId, Serving],
+        *,
+        whatever: bool = False,
+    ) -> None:
+        """Waves of as much of each service as may be away. What needs a device of another comes after that; where they
+        wait for one another they change together, if `whatever` is said.
+        """
+        while any(left[one.service.name] for one in rollings):
+            held = _holders(change for changes in left.values() for change in changes)
+            row: list[Change] = []
+            for one in rollings:
+                free = [change for change in left[one.service.name] if not _waits(change, held)]
+                row += free[: one.rollout.at_once]
+            if not row and not whatever:
+                return
+            row = row or [change for one in rollings for change in left[one.service.name][: one.rollout.at_once]]
+            for change in row:
+                left[change.action.service].remove(change)
+            self._replace(row, arrivals)
+
+    def _roll_after_a_canary(
+        self, rolling: Rolling, left: Mapping[ServiceName, list[Change]], arrivals: Mapping[ReplicaId, Serving]
+    ) -> None:
+        """The canary is the first stand-in where there is one: then nothing is replaced before it has done well."""
+        canary = rolling.service.rollout.canary
+        self._stand_in(rolling.stand_ins[:1], arrivals, canary)
+        self._stand_in(rolling.stand_ins[1:], arrivals)
+        if not rolling.stand_ins:
+            self._replace([left[rolling.service.name].pop(0)], arrivals, canary)
+        self._side_by_side([rolling], left, arrivals, whatever=True)
+
+    def _stand_in(
+        self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving], canary: CanarySpec | None = None
+    ) -> None:
+        if not changes:
+            return
+        steps = [*self._fetch(changes), StartMembers(_units(changes)), self._arrive(changes, arrivals, canary)]
+        undo: dict[ServiceName, tuple[Step, ...]] = {}
+        if canary is not None:
+            names = tuple(_endpoint(change) for change in changes)
+            removes = tuple(sorted(unit for change in changes for unit in change.removes))
+            wait_s = max(_drain_s(change) for change in changes)
+            undo[changes[0].action.service] = (self._publish(names, wait_s), StopMembers(removes))
+        title = f"canary {_names(changes)} stands in" if canary else f"start stand-ins {_names(changes)}"
+        self.waves.append(Wave(title, tuple(steps), undo))
+
+    def _replace(
+        self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving], canary: CanarySpec | None = None
+    ) -> None:
+        """A wave that restarts replicas in place. Those that run are drained before."""
+        steps = self._fetch(changes)
+        running = [change for change in changes if change.running]
+        if running:
+            steps.append(self._publish([_endpoint(change) for change in running], max(map(_drain_s, running))))
+        undo = self._undo(running)
+        steps += [StartMembers(_units(changes)), self._arrive(changes, arrivals, canary)]
+        title = f"canary {_names(changes)}" if canary else f"update {_names(changes)}"
+        self.waves.append(Wave(title, tuple(steps), undo))
+
+    def _undo(self, changes: Sequence[Change]) -> dict[ServiceName, tuple[Step, ...]]:
+        """By service what brings the replaced replicas back as they are: nothing is sent to them, then they are what
+        they were. Routes come after: those to what serves then.
+        """
+        undo: dict[ServiceName, tuple[Step, ...]] = {}
+        for service in sorted({change.action.service for change in changes}):
+            own = [change for change in changes if change.action.service == service]
+            units = [unit for change in own for unit in units_before(change)]
+            if units:
+                drain = self._publish([_endpoint(change) for change in own], max(map(_drain_s, own)))
+                undo[service] = (drain, StartMembers(_sorted(units)))
+        return undo
+
+    def _stop_stand_ins(self, changes: Sequence[Change]) -> None:
+        if changes:
+            removes = tuple(sorted(unit for change in changes for unit in change.removes))
+            steps = [*self._without([_endpoint(change) for change in changes], changes), StopMembers(removes)]
+            self.waves.append(Wave(f"stop stand-ins {_names(changes)}", tuple(steps)))
 
     def rewrite(self, changes: Sequence[Change]) -> None:
         """One wave that replaces the text of units whose engines go on."""
@@ -116,14 +221,20 @@ class Order:
         ids = tuple(sorted(draining))
         return Publish(self._routes.table(frozenset(ids)), ids, drain_s if ids else 0)
 
-    def _arrive(self, changes: Iterable[Change], arrivals: Mapping[ReplicaId, Serving]) -> Publish:
-        """Routes that name what has just started; the step after it waits until the gateways have seen it answer."""
+    def _arrive(
+        self, changes: Iterable[Change], arrivals: Mapping[ReplicaId, Serving], canary: CanarySpec | None = None
+    ) -> Publish:
+        """Routes that name what has just started; the step after it waits until the gateways have seen it answer, and
+        until the canary has done well.
+        """
         ids = []
         for change in changes:
             arrived = arrivals.get(change.action.replica)
             if arrived is not None:
                 ids.append(self._routes.add(arrived))
-        return replace(self._publish(), ready=tuple(sorted(ids)))
+        names = tuple(sorted(ids))
+        trial = () if canary is None else (Trial(names, canary.answers, canary.max_errors, canary.timeout_s),)
+        return replace(self._publish(), ready=names, trials=trial if names else ())
 
     def _without(self, ids: Iterable[EndpointId], changes: Sequence[Change]) -> list[Step]:
         """One step that names endpoints no more and waits for what they have in flight; none when none of them was
@@ -135,19 +246,6 @@ class Order:
         routes = self._routes.table()
         wait_s = max((_drain_s(change, self._catalog) for change in changes), default=0)
         return [Publish(routes, tuple(named), wait_s)] if named else []
-
-
-def devices_held(change: Change) -> frozenset[tuple[str, str]]:
-    """The devices that a replica has now and gives up, each with its node."""
-    if change.instance is None:
-        return frozenset()
-    return frozenset((part.node.name, device) for part in change.instance.parts for device in part.unit.devices)
-
-
-def devices_needed(change: Change) -> frozenset[tuple[str, str]]:
-    """The devices that a replica will have, each with its node."""
-    members = change.assignment.members if change.assignment is not None else ()
-    return frozenset((member.node, device) for member in members for device in member.devices)
 
 
 def _holders(changes: Iterable[Change]) -> dict[tuple[str, str], set[str]]:
@@ -185,12 +283,23 @@ def _endpoint(change: Change) -> EndpointId:
 
 
 def _units(changes: Iterable[Change]) -> tuple[UnitFile, ...]:
-    return tuple(sorted((unit for change in changes for unit in change.units), key=lambda unit: (unit.node, unit.name)))
+    return _sorted(unit for change in changes for unit in change.units)
+
+
+def _sorted(units: Iterable[UnitFile]) -> tuple[UnitFile, ...]:
+    return tuple(sorted(units, key=lambda unit: (unit.node, unit.name)))
 
 
 def _names(changes: Sequence[Change]) -> str:
-    names = sorted({change.action.replica for change in changes})
+    return _named(sorted({change.action.replica for change in changes}))
+
+
+def _named(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= _NAMED else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+
+
+def _device(one: Quarantine) -> str:
+    return f"{one.device} of {one.node}"
 
 
 def _drain_s(change: Change, catalog: Catalog | None = None) -> int:
@@ -200,16 +309,3 @@ def _drain_s(change: Change, catalog: Catalog | None = None) -> int:
     return next(
         (service.drain_timeout_s for service in services if service.name == change.action.service), DRAIN_DEFAULT_S
     )
-
-
-def _batches(changes: Sequence[Change]) -> list[list[Change]]:
-    """Batches of in-place changes: at most `max_unavailable` of each service in each, services side by side."""
-    by_service: dict[str, list[list[Change]]] = {}
-    for change in changes:
-        size = change.assignment.service.rollout.max_unavailable if change.assignment else 1
-        batches = by_service.setdefault(change.action.service, [[]])
-        if len(batches[-1]) >= max(1, size):
-            batches.append([])
-        batches[-1].append(change)
-    rows = zip_longest(*(by_service[name] for name in sorted(by_service)), fillvalue=[])
-    return [[change for batch in row for change in batch] for row in rows]

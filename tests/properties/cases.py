@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 
 from llmgw.model.ids import EngineKind, ModelName, ProfileName
 from llmgw.model.node import FleetSnapshot
-from llmgw.model.replica import Catalog, ModelSpec, ProfileSpec, RolloutSpec, ServiceSpec
+from llmgw.model.replica import CanarySpec, Catalog, ModelSpec, ProfileSpec, RolloutSpec, ServiceSpec
 from tests.support.fleets import GB, catalog, fleet, node, profile, service
 
 CLASSES = ("h200-141g", "l40s-45g")
+ROLLOUTS = (
+    RolloutSpec(),
+    RolloutSpec(max_surge=0, max_unavailable=2),
+    RolloutSpec(max_surge=1, max_unavailable=0),
+    RolloutSpec(max_surge=2),
+    RolloutSpec(canary=CanarySpec()),
+    RolloutSpec(max_surge=0, canary=CanarySpec()),
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +100,7 @@ def services(draw: st.DrawFn, name: str) -> ServiceSpec:
         profiles=tuple(made),
         priority=draw(st.integers(0, 1)),
         spread=draw(st.sampled_from([None, None, "node", "rack"])),
-        rollout=RolloutSpec(max_unavailable=draw(st.integers(1, 2))),
+        rollout=draw(st.sampled_from(ROLLOUTS)),
     )
 
 

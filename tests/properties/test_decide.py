@@ -17,7 +17,7 @@ from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.plan import ActionKind
 from llmgw.nodekit import contract
 from llmgw.placement import assign, board, feasibility, instances, ledger, select
-from llmgw.plan import diff, order
+from llmgw.plan import diff, order, rollouts
 from tests.properties.cases import Case, cases
 from tests.support.fleets import with_facts
 from tests.support.world import World
@@ -58,7 +58,8 @@ def applying_a_plan_leaves_an_empty_plan(case: Case) -> None:
         world.apply(wanted)
         again = decide(wanted, world.fleet)
         assert again.plan.waves == ()
-        assert {action.kind for action in again.plan.actions} <= {ActionKind.KEEP}
+        refused = any(one.refused for one in again.plan.rollouts)
+        assert refused or {action.kind for action in again.plan.actions} <= {ActionKind.KEEP}
 
 
 def the_catalog_gets_what_it_asks_for_or_a_reason_on_every_node(case: Case) -> None:
@@ -230,7 +231,7 @@ def _returned_ones_win(patch: pytest.MonkeyPatch) -> None:
 
 
 def _all_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(order, "_batches", lambda changes: [list(changes)])
+    patch.setattr(rollouts, "_at_once", lambda replaced, _may_go: replaced)
 
 
 def _stop_before_publishing(patch: pytest.MonkeyPatch) -> None:
@@ -245,6 +246,7 @@ def _stop_before_publishing(patch: pytest.MonkeyPatch) -> None:
 
 def _start_all_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(order, "devices_held", lambda _change: frozenset())
+    patch.setattr(rollouts, "devices_held", lambda _change: frozenset())
 
 
 DEFECTS: dict[Callable[[Case], None], Callable[[pytest.MonkeyPatch], None]] = dict(

@@ -278,7 +278,7 @@ def test_an_upgraded_engine_restarts_its_replicas() -> None:
     assert one.facts is not None
     newer = tuple(replace(engine, version="9") for engine in one.facts.engines or ())
     world.fleet = replace(world.fleet, nodes=(with_facts(one, replace(one.facts, engines=newer)),))
-    assert kinds(world, wanted) == {"chat/0": "update"}
+    assert kinds(world, wanted) == {"chat/0": "update", "chat/1": "stand-in"}
 
 
 def test_a_stopped_replica_is_started_again_and_an_edited_one_is_mended() -> None:

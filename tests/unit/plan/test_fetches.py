@@ -14,7 +14,7 @@ from llmgw.decide import Decision, decide
 from llmgw.model.ids import ModelName, NodeName
 from llmgw.model.node import Node, NodeSettings, NodeState
 from llmgw.model.plan import Fetch, FetchWeights, Plan, StartMembers
-from llmgw.model.replica import Catalog, ModelSpec, ServiceSpec
+from llmgw.model.replica import Catalog, ModelSpec, RolloutSpec, ServiceSpec
 from llmgw.nodekit import contract
 from llmgw.plan.codec import load_plan, plan_document, plan_summary
 from llmgw.plan.text import plan_lines, wave_lines
@@ -177,7 +177,8 @@ def test_a_running_replica_is_left_alone_and_weights_come_before_it_is_drained()
     assert found.facts is not None
     gone = replace(world.fleet, nodes=(with_facts(found, replace(found.facts, weights=())),))
     assert decide(catalog(chat()), gone).plan.waves == ()
-    changed = service("chat", 1, (profile("chat", model=QWEN, ready_timeout_s=60, env={"A": "1"}),), spread="node")
+    ways = (profile("chat", model=QWEN, ready_timeout_s=60, env={"A": "1"}),)
+    changed = service("chat", 1, ways, spread="node", rollout=RolloutSpec(max_surge=0))
     (wave,) = decide(catalog(changed), gone).plan.waves
     assert isinstance(wave.steps[0], FetchWeights)
 

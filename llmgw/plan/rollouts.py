@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each service is rolled out: with stand-ins where there is room, in place where there is not, or not at all (R4).
+
+A replica that is replaced keeps its devices. What may be away at a time is what the service has beyond
+`replicas - max_unavailable`: so many replicas, and as many more as there are stand-ins that serve meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from llmgw.model.ids import DeviceId, NodeName, ReplicaId, UnitName
+from llmgw.model.placement import Assignment
+from llmgw.model.plan import Action, ActionKind, Rollout, Strategy
+from llmgw.model.replica import ServiceSpec
+from llmgw.model.unit import UnitFile
+from llmgw.placement.assign import Outcome
+from llmgw.placement.instances import eviction
+from llmgw.placement.stand_ins import StandIns
+from llmgw.plan.diff import Change, device_names, devices_held, devices_needed
+
+STARTING = (ActionKind.CREATE, ActionKind.MOVE)
+"""What comes up somewhere new."""
+_REPLACED = (ActionKind.UPDATE, ActionKind.START)
+
+
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """One service's rollout: the running replicas that are replaced, those that are started to stand in, and surplus
+    ones that go on serving meanwhile.
+    """
+
+    service: ServiceSpec
+    rollout: Rollout
+    changes: tuple[Change, ...]
+    stand_ins: tuple[Change, ...] = ()
+    surplus: tuple[Change, ...] = ()
+
+
+def rollings(
+    outcome: Outcome,
+    changes: Sequence[Change],
+    late: frozenset[ReplicaId],
+    render: Callable[[Assignment], tuple[UnitFile, ...]],
+) -> tuple[Rolling, ...]:
+    """The rollouts of all services of which running replicas are replaced, sorted by service.
+
+    `late`: replicas that start only after the rollouts. `render`: the units of a stand-in.
+    """
+    replaced: dict[str, list[Change]] = {}
+    for change in changes:
+        if change.action.kind in _REPLACED and change.running:
+            replaced.setdefault(change.action.service, []).append(change)
+    if not replaced:
+        return ()
+    services = {one.name: one for one in outcome.board.catalog.services}
+    finder = StandIns(outcome.board, _held(changes))
+    planner = _Planner(outcome, changes, late, finder, render)
+    found = [
+        planner.rolling(services[service], replaced[service]) for service in sorted(replaced) if service in services
+    ]
+    finder.leave()
+    return tuple(found)
+
+
+class _Planner:
+    """Chooses how services are rolled out, one after another."""
+
+    def __init__(
+        self,
+        outcome: Outcome,
+        changes: Sequence[Change],
+        late: frozenset[ReplicaId],
+        finder: StandIns,
+        render: Callable[[Assignment], tuple[UnitFile, ...]],
+    ) -> None:
+        self._outcome = outcome
+        self._changes = changes
+        self._finder = finder
+        self._render = render
+        self._wanted = {device for change in changes for device in devices_needed(change)}
+        self._known = {change.action.replica for change in changes}
+        self._assigned = {one.replica for one in outcome.placement.assignments}
+        waits = late - {change.action.replica for change in changes if change.instance is not None}
+        self._serving = Counter(one.service.name for one in outcome.placement.assignments if one.replica not in waits)
+
+    def rolling(self, service: ServiceSpec, changes: Sequence[Change]) -> Rolling:
+        """The rollout of one service."""
+        serving = self._serving[service.name]
+        may_go = serving - (service.replicas - service.rollout.max_unavailable)
+        wanted = _wanted_stand_ins(service, serving, may_go, len(changes))
+        surplus = tuple(self._surplus(service))[:wanted]
+        places = self._finder.find(service, self._fresh(service, wanted - len(surplus)))
+        stand_ins = tuple(self._stand_in(place) for place in places)
+        extra = len(surplus) + len(stand_ins)
+        at_once = _at_once(len(changes), may_go + extra)
+        names = tuple(one.action.replica for one in (*surplus, *stand_ins))
+        rollout = Rollout(
+            service=service.name,
+            strategy=Strategy.SURGE if names else Strategy.IN_PLACE,
+            replaced=len(changes),
+            at_once=at_once,
+            stand_ins=names if at_once else (),
+        )
+        if not at_once:
+            return Rolling(service, _refused(rollout, service, serving, wanted), tuple(changes))
+        if service.rollout.canary is not None:
+            rollout = replace(rollout, canary=(stand_ins or changes)[0].action.replica)
+        if wanted and not names:
+            rollout = replace(rollout, reason="no place is free for a stand-in")
+        return Rolling(service, rollout, tuple(changes), stand_ins, surplus)
+
+    def _surplus(self, service: ServiceSpec) -> Iterator[Change]:
+        """Surplus replicas that could go on serving for a while: sound, and nobody gets their devices."""
+        for change in self._changes:
+            instance = change.instance
+            if change.action.kind is not ActionKind.STOP or change.action.service != service.name or instance is None:
+                continue
+            sound = instance.led and instance.working and instance.settled and eviction(instance) is None
+            if sound and instance.replica not in self._assigned and not devices_held(change) & self._wanted:
+                yield change
+
+    def _fresh(self, service: ServiceSpec, wanted: int) -> list[ReplicaId]:
+        """Ids that no replica has, seen or placed."""
+        free = (ReplicaId(f"{service.name}/{number}") for number in count(service.replicas))
+        unused = (replica for replica in free if replica not in self._known)
+        return [next(unused) for _ in range(max(0, wanted))]
+
+    def _stand_in(self, assignment: Assignment) -> Change:
+        units = self._render(assignment)
+        nodes = {name: ledger.node for name, ledger in self._outcome.board.ledgers.items()}
+        action = Action(
+            kind=ActionKind.STAND_IN,
+            replica=assignment.replica,
+            service=assignment.service.name,
+            nodes=tuple(member.node for member in assignment.members),
+            devices=tuple(device_names(assignment, nodes)),
+            profile=assignment.profile.name,
+            reasons=("it serves while others are replaced, then it goes",),
+            members=assignment.members,
+        )
+        removes: tuple[tuple[NodeName, UnitName], ...] = tuple((unit.node, unit.name) for unit in units)
+        return Change(action, assignment, units, removes)
+
+
+def late_starts(changes: Sequence[Change]) -> frozenset[ReplicaId]:
+    """What can start only after replicas are replaced in place: it needs a device that one of them gives up, or that
+    another late one does.
+    """
+    waiting = [change for change in changes if change.action.kind in STARTING]
+    given_up = {
+        device
+        for change in changes
+        if change.action.kind in _REPLACED
+        for device in devices_held(change) - devices_needed(change)
+    }
+    late: set[ReplicaId] = set()
+    while found := [change for change in waiting if given_up & devices_needed(change)]:
+        late |= {change.action.replica for change in found}
+        given_up |= {device for change in found for device in devices_held(change)}
+        waiting = [change for change in waiting if change.action.replica not in late]
+    return frozenset(late)
+
+
+def carried_out(rolling: Sequence[Rolling], changes: Sequence[Change]) -> tuple[tuple[Rolling, ...], list[Change]]:
+    """All rollouts, those refused too of which everything waits for a device that a refused one goes on holding, with
+    the changes that each carries out; and all changes that a plan carries out, those of rollouts too.
+    """
+    out = {id(change): change for one in rolling if one.rollout.refused for change in one.changes}
+    waiting = [one for one in changes if one.action.kind is not ActionKind.STOP and id(one) not in out]
+    reach = list(out.values())
+    while reach:
+        held = frozenset().union(*map(devices_held, reach))
+        reach = [one for one in waiting if devices_needed(one) & held]
+        waiting = [one for one in waiting if not devices_needed(one) & held]
+        out |= {id(change): change for change in reach}
+    kept = [change for change in changes if id(change) not in out]
+    return tuple(_of_what_is_left(one, out) for one in rolling), kept
+
+
+def _of_what_is_left(rolling: Rolling, out: Container[int]) -> Rolling:
+    left = tuple(change for change in rolling.changes if id(change) not in out)
+    if left or rolling.rollout.refused:
+        return replace(rolling, changes=left)
+    why = "it needs devices of replicas that cannot be replaced"
+    rollout = replace(rolling.rollout, at_once=0, stand_ins=(), canary=None, reason=why, fix="see to those first")
+    return Rolling(rolling.service, rollout, ())
+
+
+def _at_once(replaced: int, may_go: int) -> int:
+    return max(0, min(replaced, may_go))
+
+
+def _wanted_stand_ins(service: ServiceSpec, serving: int, may_go: int, replaced: int) -> int:
+    """How many stand-ins a rollout would have. Without a word of the catalog one, where else nothing might serve."""
+    surge = service.rollout.max_surge
+    if surge is None:
+        surge = 1 if min(may_go, replaced) >= serving or may_go < 1 else 0
+    return min(surge, replaced)
+
+
+def _refused(rollout: Rollout, service: ServiceSpec, serving: int, wanted: int) -> Rollout:
+    away, replicas = service.rollout.max_unavailable, service.replicas
+    few = "" if serving >= replicas else f"only {serving} of {replicas} replicas serve, and "
+    reason = f"{few}no more than {away} may be away (max_unavailable)"
+    reason += ", and no place is free for a stand-in" if wanted else ", and no stand-in may serve (max_surge 0)"
+    room = "make room for one more replica" if wanted else "set max_surge to 1"
+    return replace(rollout, reason=reason, fix=f"{room}, or raise max_unavailable of {service.name}")
+
+
+def _held(changes: Iterable[Change]) -> frozenset[tuple[NodeName, DeviceId]]:
+    """The devices of all that is replaced or moved: while stand-ins start, it still has them."""
+    kept = (ActionKind.STOP, ActionKind.KEEP)
+    every = (devices_held(change) for change in changes if change.action.kind not in kept)
+    return frozenset((NodeName(node), DeviceId(device)) for held in every for node, device in held)
