@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from llmgw.model.ids import NodeName, ReplicaId, UnitName
+from llmgw.model.ids import EndpointId, NodeName, ReplicaId, UnitName
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.placement import Placement
 from llmgw.model.plan import PLAN_FORMAT, ActionKind, Plan, PlanInputs, Publish, Wave
@@ -22,9 +22,12 @@ from llmgw.placement.assign import Outcome, frozen, place
 from llmgw.placement.bound import unavoidable_moves
 from llmgw.placement.notes import notes
 from llmgw.plan.diff import Change, changes_of, devices_held, devices_needed
+from llmgw.plan.drift import drift_of
 from llmgw.plan.fetches import Fetches
 from llmgw.plan.order import Order
+from llmgw.plan.quarantine import quarantines
 from llmgw.plan.rollouts import Rolling, carried_out, late_starts, rollings
+from llmgw.routes.build import endpoint_id
 from llmgw.routes.codec import routes_digest
 from llmgw.routes.now import serving_now
 from llmgw.routes.serving import from_assignment
@@ -56,6 +59,16 @@ class Decision:
     outcome: Outcome | None = None
     """How the placement came about, for whoever explains it."""
 
+    @property
+    def fenced(self) -> frozenset[EndpointId]:
+        """Endpoints that run and may not be routed to: copies of replicas that are elsewhere, such as those that a node
+        brings back which was cut off.
+        """
+        surplus = self.outcome.surplus if self.outcome else ()
+        elsewhere = {one.replica for one in self.placement.assignments}
+        copies = (instance for instance, _ in surplus if instance.led and instance.replica in elsewhere)
+        return frozenset(endpoint_id(instance.replica, instance.node.name) for instance in copies)
+
 
 def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = None) -> Decision:
     """The decision for a catalog and a fleet. Raises LlmgwError only where a text cannot stand in a unit."""
@@ -77,6 +90,7 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
         outcome, changes, late, lambda one: tuple(render(one, member, nodes, access) for member in one.members)
     )
     rolling, going = carried_out(rolling, changes)
+    drift = drift_of(fleet, changes, {one.action.replica for one in changes} - {one.action.replica for one in going})
     stand_ins = [change for one in rolling for change in one.stand_ins]
     order = _ordered(catalog, fleet, [*going, *stand_ins], rolling, late)
     changes = (*changes, *stand_ins)
@@ -98,6 +112,7 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
         free=free_devices(outcome.board),
         inputs=options.inputs,
         rollouts=tuple(one.rollout for one in rolling),
+        drift=drift,
     )
     every_unit = tuple(unit for replica in sorted(units) for unit in units[replica])
     return Decision(outcome.placement, every_unit, plan, routes, changes, outcome)
@@ -156,7 +171,7 @@ def _ordered(
         for change in changes
         if change.assignment is not None and change.units
     }
-    order = Order(catalog, serving_now(fleet), Fetches(fleet))
+    order = Order(catalog, serving_now(fleet), Fetches(fleet), nodes)
     rolled = {change.action.replica for one in rolling for change in one.changes}
     by_kind: dict[ActionKind, list[Change]] = {kind: [] for kind in ActionKind}
     for change in changes:
@@ -166,6 +181,7 @@ def _ordered(
     # What does not run takes nothing away: it comes first, unless it waits for a device that somebody else must leave.
     leaving = {device for change in starting for device in devices_held(change)}
     waiting = {change.action.replica for change in dead if devices_needed(change) & leaving}
+    order.mark(quarantines(fleet))
     serving_on = {(change.action.replica, change.action.nodes) for one in rolling for change in one.surplus}
     order.stop([one for one in by_kind[ActionKind.STOP] if (one.action.replica, one.action.nodes) not in serving_on])
     order.revive([one for one in dead if one.action.replica not in waiting], arrivals)

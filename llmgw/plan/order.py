@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from llmgw.model.ids import EndpointId, ReplicaId, ServiceName
+from llmgw.model.ids import EndpointId, NodeName, ReplicaId, ServiceName
+from llmgw.model.node import Node
 from llmgw.model.plan import (
     ActionKind,
     FetchWeights,
@@ -41,9 +42,12 @@ _NAMED = 6
 class Order:
     """Builds the waves of one plan. `serving` is what gateways should name now; it changes as waves are added."""
 
-    def __init__(self, catalog: Catalog, serving: Iterable[Serving], fetches: Fetches) -> None:
+    def __init__(
+        self, catalog: Catalog, serving: Iterable[Serving], fetches: Fetches, nodes: Mapping[NodeName, Node]
+    ) -> None:
         self._catalog = catalog
         self._fetches = fetches
+        self._nodes = nodes
         self._routes = Routes(catalog, serving)
         self.waves: list[Wave] = []
 
@@ -87,7 +91,7 @@ class Order:
     def _restart_elsewhere(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         steps = [*self._fetch(changes), *self._gone(changes)]
         steps += [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
-        self.waves.append(Wave(f"move {_names(changes)}", tuple(steps)))
+        self.waves.append(Wave(f"move {_names(changes)}", tuple(steps), self._undo(changes)))
 
     def _gone(self, changes: Sequence[Change]) -> list[Step]:
         """The steps that drain and remove what moved replicas leave behind."""
@@ -98,9 +102,9 @@ class Order:
     def mark(self, devices: Sequence[Quarantine]) -> None:
         """A wave that keeps these devices out from now on."""
         if devices:
-            self.waves.append(
-                Wave(f"quarantine {_named([_device(one) for one in devices])}", (MarkDevices(tuple(devices)),))
-            )
+            where = ", ".join(sorted({one.node for one in devices})[:_NAMED])
+            title = f"quarantine {len(devices)} device{'' if len(devices) == 1 else 's'} of {where}"
+            self.waves.append(Wave(title, (MarkDevices(tuple(devices)),)))
 
     def revive(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
         """A wave that starts replicas again which do not run: they take nothing away."""
@@ -183,16 +187,24 @@ class Order:
         self.waves.append(Wave(title, tuple(steps), undo))
 
     def _undo(self, changes: Sequence[Change]) -> dict[ServiceName, tuple[Step, ...]]:
-        """By service what brings the replaced replicas back as they are: nothing is sent to them, then they are what
-        they were. Routes come after: those to what serves then.
+        """By service what brings the replaced replicas back as they are: nothing is sent to their successors, these go
+        where they are elsewhere, then the replicas are what they were. Routes come after: those to what serves then.
         """
         undo: dict[ServiceName, tuple[Step, ...]] = {}
         for service in sorted({change.action.service for change in changes}):
-            own = [change for change in changes if change.action.service == service]
-            units = [unit for change in own for unit in units_before(change)]
-            if units:
-                drain = self._publish([_endpoint(change) for change in own], max(map(_drain_s, own)))
-                undo[service] = (drain, StartMembers(_sorted(units)))
+            steps: list[Step] = []
+            before = [(one, units_before(one, self._nodes)) for one in changes if one.action.service == service]
+            own = [change for change, units in before if units]
+            if not own:
+                continue
+            names = [endpoint_id(change.action.replica, change.action.nodes[0]) for change in own]
+            steps.append(self._publish(names, max(map(_drain_s, own))))
+            old = {(unit.node, unit.name) for _, units in before for unit in units}
+            new = {(unit.node, unit.name) for change in own for unit in change.units}
+            if new - old:
+                steps.append(StopMembers(tuple(sorted(new - old))))
+            steps.append(StartMembers(_sorted(unit for _, units in before for unit in units)))
+            undo[service] = tuple(steps)
         return undo
 
     def _stop_stand_ins(self, changes: Sequence[Change]) -> None:
@@ -291,15 +303,8 @@ def _sorted(units: Iterable[UnitFile]) -> tuple[UnitFile, ...]:
 
 
 def _names(changes: Sequence[Change]) -> str:
-    return _named(sorted({change.action.replica for change in changes}))
-
-
-def _named(names: Sequence[str]) -> str:
+    names = sorted({change.action.replica for change in changes})
     return ", ".join(names) if len(names) <= _NAMED else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
-
-
-def _device(one: Quarantine) -> str:
-    return f"{one.device} of {one.node}"
 
 
 def _drain_s(change: Change, catalog: Catalog | None = None) -> int:

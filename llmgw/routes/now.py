@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
+from llmgw.model.ids import EndpointId
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.replica import Catalog
 from llmgw.model.route import RouteTable
 from llmgw.placement.instances import instances_of
-from llmgw.routes.build import Serving, build_routes
+from llmgw.routes.build import Serving, build_routes, endpoint_id
 from llmgw.routes.serving import from_unit
 
 
@@ -23,6 +24,7 @@ def serving_now(fleet: FleetSnapshot) -> Iterator[Serving]:
             yield serving
 
 
-def routes_now(catalog: Catalog, fleet: FleetSnapshot) -> RouteTable:
-    """The route table of what runs."""
-    return build_routes(catalog, serving_now(fleet))
+def routes_now(catalog: Catalog, fleet: FleetSnapshot, fenced: Container[EndpointId] = ()) -> RouteTable:
+    """The route table of what runs, without the endpoints in `fenced`."""
+    serving = (one for one in serving_now(fleet) if endpoint_id(one.replica, one.node) not in fenced)
+    return build_routes(catalog, serving)

@@ -7,7 +7,7 @@ and tests/fleet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import assert_never
 
@@ -31,16 +31,20 @@ class World:
         self.restarted: list[str] = []
         self._watch = watch
 
-    def apply(self, catalog: Catalog, options: Options | None = None) -> Decision:
-        """Decide and carry out; returns the decision."""
+    def apply(self, catalog: Catalog, options: Options | None = None, *, steps: int | None = None) -> Decision:
+        """Decide and carry out, no more than so many steps; returns the decision."""
         decision = decide(catalog, self.fleet, options)
         self.restarted = []
-        for wave in decision.plan.waves:
-            for step in wave.steps:
-                self._carry_out(step, decision.plan.generation)
-                if self._watch:
-                    self._watch(self)
+        every = [step for wave in decision.plan.waves for step in wave.steps]
+        self.take_steps(every[:steps], decision.plan.generation)
         return decision
+
+    def take_steps(self, steps: Iterable[Step], generation: int) -> None:
+        """One step after another, as a plan of this generation."""
+        for step in steps:
+            self._carry_out(step, generation)
+            if self._watch:
+                self._watch(self)
 
     def _carry_out(self, step: Step, generation: int) -> None:
         match step:
