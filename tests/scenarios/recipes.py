@@ -10,6 +10,7 @@ from pathlib import Path
 from llmgw.fleet.hosts import Host
 from llmgw.nodekit import contract
 from tests.scenarios.placement_recipes import PLACEMENT
+from tests.support.fleets import with_facts
 from tests.support.scenario_facts import GB, NOW, Story, as_json, cards, machine, out_of_reach
 
 Hosts = tuple[Host, ...]
@@ -74,6 +75,27 @@ def mig(hosts: Hosts, folder: Path) -> Files:
     return Story(hosts, folder, {"n1": machine(whole, cut, findings=(held,))}).files()
 
 
+def rollouts(hosts: Hosts, folder: Path) -> Files:
+    machines = {"h200": machine(*cards("h200", 4, H200)), "l40s": machine(*cards("l40s", 4, "l40s-45g"))}
+    return Story(hosts, folder, machines).applied().files()
+
+
+def quarantined_card(hosts: Hosts, folder: Path) -> Files:
+    story = Story(hosts, folder, {name: machine(*cards(name, 3, H200)) for name in ("n1", "n2")}).applied()
+    first, second = story.world.fleet.nodes
+    assert first.facts is not None
+    assert second.facts is not None
+    xid = contract.Finding("xid-fatal", "block", "card 1: XID 79, GPU has fallen off the bus", subject="GPU-n1-1")
+    mark = contract.QuarantinedDevice(
+        "GPU-n2-2", "remap-failed", "a row of its memory could not be remapped", NOW - 9000
+    )
+    sick = replace(first.facts, findings=(xid,), quarantined=())
+    marked = replace(second.facts, quarantined=(mark,))
+    nodes = (with_facts(first, sick), with_facts(second, marked))
+    story.world.fleet = replace(story.world.fleet, nodes=nodes)
+    return story.files()
+
+
 def nothing_fits(hosts: Hosts, folder: Path) -> Files:
     def two(node: str) -> tuple[contract.Gpu, ...]:
         return cards(node, 2, H200)
@@ -107,7 +129,9 @@ RECIPES: dict[str, Callable[[Hosts, Path], Files]] = {
     "mass-loss": applied,
     "mig": mig,
     "nothing-fits": nothing_fits,
+    "quarantined-card": quarantined_card,
     "returned-node": returned_node,
+    "rollouts": rollouts,
     "racks": fresh_fleet,
     "scale-down": applied,
     "scale-up": applied,
