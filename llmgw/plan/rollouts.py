@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from llmgw.model.ids import DeviceId, NodeName, ReplicaId, UnitName
+from llmgw.model.node import NodeState
 from llmgw.model.placement import Assignment
 from llmgw.model.plan import Action, ActionKind, Rollout, Strategy
 from llmgw.model.replica import ServiceSpec
@@ -83,6 +84,7 @@ class _Planner:
         self._render = render
         self._wanted = {device for change in changes for device in devices_needed(change)}
         self._known = {change.action.replica for change in changes}
+        self._counted = any(one.state is NodeState.OK for one in outcome.board.fleet.gateways)
         self._assigned = {one.replica for one in outcome.placement.assignments}
         waits = late - {change.action.replica for change in changes if change.instance is not None}
         self._serving = Counter(one.service.name for one in outcome.placement.assignments if one.replica not in waits)
@@ -107,6 +109,10 @@ class _Planner:
         )
         if not at_once:
             return Rolling(service, _refused(rollout, service, serving, wanted), tuple(changes))
+        if service.rollout.canary is not None and not self._counted:
+            reason = "no gateway answers that could count the answers of its canary"
+            fix = f"see to the gateways (`llmgw facts show` tells of them), or take canary out of {service.name}'s rollout"
+            return Rolling(service, replace(rollout, at_once=0, stand_ins=(), reason=reason, fix=fix), tuple(changes))
         if service.rollout.canary is not None:
             rollout = replace(rollout, canary=(stand_ins or changes)[0].action.replica)
         if wanted and not names:

@@ -151,6 +151,14 @@ def test_a_stand_in_is_the_canary_where_there_is_one_and_its_undo_takes_it_away(
     assert stop.units == (("n1", "llmgw-chat.2.0.service"),)
 
 
+def test_a_canary_that_no_gateway_could_judge_is_refused() -> None:
+    world = serving(2, 2)
+    world.fleet = replace(world.fleet, gateways=())
+    plan = decide(wanted(2, changed=True, canary=CANARY), world.fleet).plan
+    assert rollout(plan).refused
+    assert rollout(plan).reason == "no gateway answers that could count the answers of its canary"
+
+
 def test_undo_of_a_wave_makes_every_unit_what_it_was() -> None:
     world = serving(3, 3)
     before = {one.name: one.text for one in world.units("n1")}
