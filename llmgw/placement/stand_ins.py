@@ -39,11 +39,10 @@ class StandIns:
             found.append(replace(place, service=service))
         return tuple(found)
 
-    def leave(self) -> None:
-        """Give all places back: the stand-ins are gone once the plan is carried out."""
-        for place in reversed(self._taken):
-            self._board.give_back(place)
-        self._taken.clear()
+    def leave(self, last: int | None = None) -> None:
+        """Give the last so many places back, or all: the stand-ins are gone once the plan is carried out."""
+        for _ in range(len(self._taken) if last is None else last):
+            self._board.give_back(self._taken.pop())
 
     def _place(self, guest: ServiceSpec, replica: ReplicaId) -> Assignment | None:
         for profile in guest.profiles:

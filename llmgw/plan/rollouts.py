@@ -108,10 +108,12 @@ class _Planner:
             stand_ins=names if at_once else (),
         )
         if not at_once:
+            self._finder.leave(len(places))
             return Rolling(service, _refused(rollout, service, serving, wanted), tuple(changes))
         if service.rollout.canary is not None and not self._counted:
+            self._finder.leave(len(places))
             reason = "no gateway answers that could count the answers of its canary"
-            fix = f"see to the gateways (`llmgw facts show` tells of them), or take canary out of {service.name}'s rollout"
+            fix = f"see to the gateways (`llmgw facts show`), or take canary out of the rollout of {service.name}"
             return Rolling(service, replace(rollout, at_once=0, stand_ins=(), reason=reason, fix=fix), tuple(changes))
         if service.rollout.canary is not None:
             rollout = replace(rollout, canary=(stand_ins or changes)[0].action.replica)
