@@ -75,11 +75,12 @@ class Order:
             free = [one for one in waiting.values() if not _waits(one, held)]
             apart = [one for one in free if not (devices_needed(one) & devices_held(one) or _overlaps(one))]
             apart = [one for one in apart if not self._fetches.needed([one])] or apart
+            together = apart or _few_of_each(free) or _in_a_ring(list(waiting.values()))
             if apart:
-                self._start(apart, arrivals)
+                self._start(together, arrivals)
             else:
-                self._restart_elsewhere(free or list(waiting.values()), arrivals)
-            for change in apart or free or list(waiting.values()):
+                self._restart_elsewhere(together, arrivals)
+            for change in together:
                 del waiting[change.action.replica]
 
     def _start(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
@@ -273,6 +274,28 @@ def _waits(change: Change, held: Mapping[tuple[str, str], Collection[str]]) -> b
     """Whether a replica needs a device that another one still has."""
     own = {change.action.replica}
     return any(not own.issuperset(held.get(device, ())) for device in devices_needed(change))
+
+
+def _few_of_each(changes: Iterable[Change]) -> list[Change]:
+    """As many of each service as may be away at a time, at least one."""
+    taken: dict[str, int] = {}
+    found = []
+    for change in changes:
+        most = max(1, change.assignment.service.rollout.max_unavailable) if change.assignment else 1
+        count = taken.setdefault(change.action.service, 0)
+        if count < most:
+            taken[change.action.service] = count + 1
+            found.append(change)
+    return found
+
+
+def _in_a_ring(waiting: Sequence[Change]) -> list[Change]:
+    """The first replica with all that it waits for, and all that these wait for: they can only go together."""
+    found = [waiting[0]]
+    for change in found:  # it grows while it is gone through
+        needs = devices_needed(change)
+        found += [one for one in waiting if one not in found and devices_held(one) & needs]
+    return found
 
 
 def _overlaps(change: Change) -> bool:

@@ -235,3 +235,14 @@ def test_undo_of_an_exchange_of_places_stops_the_successors_and_brings_back_who_
         world.take_steps(steps, decision.plan.generation)
     assert {one.name: one.text for name in ("n1", "n2") for one in world.units(name)} == before
     assert world.running("a") == ["a/0@n1"]
+
+
+def test_each_exchange_of_places_is_a_wave_of_its_own() -> None:
+    classes = ["a100-80g", "h100-80g", "h200-141g", "l40s-45g"]
+    nodes = [node(f"n{number}", gpus=1, device_class=name) for number, name in enumerate(classes)]
+    ways = [profile(name, classes=(name,), gpus=1) for name in classes]
+    world = World(fleet(*nodes))
+    world.apply(catalog(*(service(name, 1, (way,)) for name, way in zip("abcd", ways, strict=True))))
+    swapped = [ways[1], ways[0], ways[3], ways[2]]
+    then = catalog(*(service(name, 1, (way,)) for name, way in zip("abcd", swapped, strict=True)))
+    assert titles(decide(then, world.fleet).plan) == ["move a/0, b/0", "move c/0, d/0"]
