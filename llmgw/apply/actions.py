@@ -6,15 +6,23 @@ Arguments and answers are plain JSON values, so that the plugins stay a few line
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from llmgw.apply.events import failure_reason
+from llmgw.apply.history import record_of
 from llmgw.apply.inputs import Inputs, inputs_of
+from llmgw.apply.lock import facts_of_a_host
 from llmgw.apply.moment import refuse_kept
-from llmgw.apply.steps import publish_step, steps_of
+from llmgw.apply.publishing import Publishing
+from llmgw.apply.reasons import failure_reason
+from llmgw.apply.saved import read as read_saved
+from llmgw.apply.saved import refusals
+from llmgw.apply.spool import Spool
+from llmgw.apply.steps import steps_of, undo_of
+from llmgw.apply.who import whoami
 from llmgw.catalog.load import load_catalog
 from llmgw.decide import Decision, Options, decide
 from llmgw.errors import LlmgwError
@@ -43,6 +51,8 @@ class Request:
     in_play: frozenset[str]
     lost: tuple[str, ...] = ()
     allow_mass_loss: bool = False
+    saved: Path | None = None
+    """A saved plan that this one must be the same as."""
 
 
 def hosts_of(groups: Mapping[str, Iterable[str]], variables: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
@@ -67,7 +77,8 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
         said = answer.get("ansible_facts")
         document = said.get("llmgw") if isinstance(said, dict) else None
         if answer.get("unreachable"):
-            store.mark_unreachable(directory, host, now, reason)
+            with facts_of_a_host(directory):
+                store.mark_unreachable(directory, host, now, reason)
             missing[host] = reason
         elif answer.get("failed") or document is None:
             missing[host] = reason
@@ -75,7 +86,8 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
             try:
                 # Nodes run the modules of this very collection, and nothing on a node knows its version.
                 fresh = on_our_clock(replace(parse_facts(document), module_version=version()), now)
-                store.save(directory, host, joined(store.load(directory, host).facts, fresh))
+                with facts_of_a_host(directory):
+                    store.save(directory, host, joined(store.load(directory, host).facts, fresh))
             except LlmgwError as error:
                 missing[host] = str(error)
             else:
@@ -99,33 +111,68 @@ def _holds_hardware(facts: contract.NodeFacts) -> bool:
     return facts.gathered is None and not failed and facts.cpu is not None and facts.engines is not None
 
 
-def make_plan(request: Request) -> dict[str, Any]:
-    """The plan as the playbook carries it out: `steps`, `text` (lines), `summary`, `unplaced`, `changes`,
-    `problems`.
+def make_plan(request: Request, folder: Path) -> dict[str, Any]:
+    """The plan as the playbook carries it out. Texts of units and bundles lie in `folder` (see llmgw.apply.spool).
+
+    `steps` and `undo_steps` (see llmgw.apply.steps); `undo`: {"<wave>": {service: [numbers of undo steps]}}; `of_host`
+    and `undo_of_host`: by host the numbers of the steps that concern it; `touched`: every host that they concern, and
+    every gateway; `at_once`: how many hosts must be at work at a time; `by`, `plan_id`: who carries this out, and what
+    tells this run from every other; `record`: what the history keeps of it. Of the plan `text` (lines), `summary`,
+    `unplaced`, `changes`; and `problems` of reading the inputs, `in_play`: the hosts of the run.
+
+    Raises LlmgwError for what makes any plan impossible, and `saved-plan-changed` where the plan is another one than
+    the saved one.
     """
     inputs, decision = _decide(request)
     plan = decision.plan
+    if request.saved is not None and (reasons := refusals(read_saved(request.saved), inputs.digests, plan)):
+        raise LlmgwError("saved-plan-changed", "\n".join(reasons))
+    publishing = Publishing(decision, inputs.fleet, request.in_play)
+    spool = Spool(folder)
+    steps = spool.all_light(steps_of(decision, publishing))
+    undo_steps: list[dict[str, Any]] = []
+    undo: dict[str, dict[str, list[int]]] = {}
+    for wave, service, step in undo_of(decision, publishing):
+        undo.setdefault(wave, {}).setdefault(service, []).append(len(undo_steps))
+        undo_steps.append(spool.light(step))
+    of_host, undo_of_host = _by_host(steps), _by_host(undo_steps)
+    by = whoami()
     return {
-        "steps": steps_of(decision, inputs.fleet, request.in_play),
+        "steps": steps,
+        "undo_steps": undo_steps,
+        "undo": undo,
+        "of_host": of_host,
+        "undo_of_host": undo_of_host,
+        "touched": sorted({*of_host, *undo_of_host, *publishing.gateways} & request.in_play) if steps else [],
+        "at_once": max((step.get("at_once", 0) for step in steps), default=0),
+        "by": by,
+        "plan_id": secrets.token_hex(8),
+        "record": record_of(decision, request.catalog, by),
         "text": plan_lines(plan),
         "summary": summary_line(plan),
         "unplaced": [one.replica for one in plan.unplaced],
         "changes": plan.changes,
         "problems": [str(problem) for problem in inputs.problems],
+        "in_play": sorted(request.in_play),
     }
 
 
-def settle(request: Request) -> dict[str, Any]:
+def settle(request: Request, folder: Path) -> dict[str, Any]:
     """The step that makes routes true after a failure: every gateway gets exactly what serves now."""
     inputs, decision = _decide(request)
-    step = publish_step(
-        decision,
-        inputs.fleet,
-        Publish(routes_now(inputs.catalog, inputs.fleet)),
-        decision.plan.generation + 1,
-        request.in_play,
-    )
+    publishing = Publishing(decision, inputs.fleet, request.in_play)
+    routes = Publish(routes_now(inputs.catalog, inputs.fleet))
+    step = Spool(folder).light(publishing.step(routes, decision.plan.generation + 1))
     return {"steps": [step | {"title": "publish what serves now", "wave": 1, "waves": 1}]}
+
+
+def _by_host(steps: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """By host the numbers of the steps that concern it."""
+    found: dict[str, list[int]] = {}
+    for number, step in enumerate(steps):
+        for host in step["hosts"]:
+            found.setdefault(host, []).append(number)
+    return found
 
 
 def _decide(request: Request) -> tuple[Inputs, Decision]:

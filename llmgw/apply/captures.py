@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from llmgw.apply.events import failure_reason, first_line
+from llmgw.apply.reasons import failure_reason, first_line
 
 _CAPTURE = "llmgw.fleet.capture"
 _FETCH = ("fetch", "ansible.builtin.fetch", "ansible.legacy.fetch")

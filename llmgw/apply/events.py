@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from difflib import unified_diff
 from typing import Any
 
+from llmgw.apply.reasons import failure_reason, silence_reason
 from llmgw.apply.verdict import model_line
 
 INTERRUPTED = 130
 _OK = "runner_on_ok"
 _ASYNC_FAILED = "runner_on_async_failed"
+_ASYNC_POLL = "runner_on_async_poll"
 _FAILED = ("runner_on_failed", "runner_item_on_failed", _ASYNC_FAILED)
 _UNREACHABLE = "runner_on_unreachable"
 _PLAN = "llmgw.fleet.plan"
@@ -22,8 +24,12 @@ _UNITS = "llmgw.fleet.replica_units"
 _BUNDLE = "llmgw.fleet.bundle"
 _FETCH = "llmgw.fleet.weights_fetch"
 _FACTS = "llmgw.fleet.node_facts"
+_MARKS = "llmgw.fleet.node_marks"
+_VERDICT = "llmgw.fleet.verdict"
 _LOG_LINES_SHOWN = 15
 _LAST_WORDS = 12
+_TELL_EVERY_S = 60.0
+"""How often is told that weights are still on their way."""
 _FIX = "\n    fix: "
 """What stands between an error and what to do about it, which is a line of its own."""
 _SAID = ("verbose", "warning", "error")
@@ -36,6 +42,10 @@ class Progress:
     plan: dict[str, Any] | None = None
     changed: set[tuple[str, str]] = field(default_factory=set)
     failed_steps: bool = False
+    put_back: set[tuple[str, str]] = field(default_factory=set)
+    """What was put back after a step had failed: host, and a unit or the routes."""
+    canaries: list[dict[str, Any]] = field(default_factory=list)
+    """What canaries did: endpoint, good and bad answers, whether they passed."""
     asked: set[str] = field(default_factory=set)
     """Hosts whose discovery was begun."""
     answered: set[str] = field(default_factory=set)
@@ -43,6 +53,10 @@ class Progress:
     errors: list[str] = field(default_factory=list)
     said: deque[str] = field(default_factory=lambda: deque(maxlen=_LAST_WORDS))
     """The last lines that Ansible printed and that belong to no host: why it did not even begin."""
+    _undoing: bool = False
+    """Whether what comes now puts back what a failed step touched."""
+    _fetching: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
+    """By host when it was first asked how its weights come, and when that was last told."""
 
     def feed(self, event: Mapping[str, Any], *, diff: bool = False) -> list[str]:
         """The lines that one event is worth (with `diff` those of file differences too); most are worth none."""
@@ -50,31 +64,34 @@ class Progress:
 
     def document(self) -> dict[str, Any]:
         """What the run came to, as JSON values."""
-        changed = [{"host": host, "what": what} for host, what in sorted(self.changed)]
-        return {"plan": self.plan, "changed": changed, "errors": self.errors}
+        return {
+            "plan": self.plan,
+            "changed": _told(self.changed),
+            "put_back": _told(self.put_back),
+            "canaries": self.canaries,
+            "errors": self.errors,
+        }
 
     def _lines(self, event: Mapping[str, Any]) -> list[str]:
         data = event.get("event_data") or {}
         kind = event.get("event")
         action = data.get("resolved_action") or data.get("task_action")
+        host, answer = str(data.get("host")), data.get("res") or {}
         if action == _FACTS and data.get("host"):
-            self.asked.add(str(data["host"]))
+            self.asked.add(host)
         if kind in _SAID:
             self.said.extend(line for line in str(event.get("stdout") or "").splitlines() if line.strip())
         if kind == _OK:
-            return list(self._answered(str(data.get("host")), action, data.get("res") or {}))
+            return list(self._answered(host, action, answer))
+        if kind == _ASYNC_POLL and action == _FETCH:
+            return self._still_fetching(host, event.get("created"))
         if kind == _ASYNC_FAILED and action == _FETCH:
             return []  # the same is told again as an ordinary failure
         if kind in _FAILED:
-            return list(
-                self._failed(
-                    str(data.get("host")), action, data.get("res") or {}, ignored=bool(data.get("ignore_errors"))
-                )
-            )
+            return list(self._failed(host, action, answer, ignored=bool(data.get("ignore_errors"))))
         if kind == _UNREACHABLE:
-            reason = first_line((data.get("res") or {}).get("msg"))
             self.failed_steps = self.failed_steps or action in (_UNITS, _BUNDLE, _FETCH)
-            return [f"{data.get('host')}  does not answer: {reason}"]
+            return [f"{data.get('host')}  does not answer: {silence_reason(answer)}"]
         return []
 
     def _answered(self, host: str, action: str | None, answer: Mapping[str, Any]) -> Iterator[str]:
@@ -84,53 +101,79 @@ class Progress:
                 said, fix, how = str(problem).partition(_FIX)
                 yield from (said, f"{fix[1:]}{how}") if fix else (said,)
             yield from answer["text"]
+        elif action == _PLAN:
+            self._undoing = False  # what serves now is published next
         elif action == _UNITS:
             yield from self._units(host, answer)
         elif action == _FETCH:
             yield from self._models(host, answer)
         elif action == _FACTS:
             self.answered.add(host)
+        elif action == _MARKS:
+            self._note(host, "marks", answer)
+        elif action == _VERDICT:
+            yield from self._judged(answer)
         elif action == _BUNDLE:
             self._note(host, "routes", answer)
-            yield f"{host}  routes  generation {answer.get('generation')}{_drained(answer)}"
+            back = "put back, " if self._undoing else ""
+            yield f"{host}  routes  {back}generation {answer.get('generation')}{_drained(answer)}"
 
     def _failed(self, host: str, action: str | None, answer: Mapping[str, Any], *, ignored: bool) -> Iterator[str]:
-        if action == _UNITS:
-            self.failed_steps = True
+        if action in (_UNITS, _BUNDLE, _FETCH, _FACTS, _MARKS):
+            self.failed_steps = self.failed_steps or action not in (_FACTS, _MARKS)
             yield from self._units(host, answer)
-            yield f"{host}  FAILED: {failure_reason(answer)}"
-        elif action == _FETCH:
-            self.failed_steps = True
             yield from self._models(host, answer)
-            yield f"{host}  FAILED: {failure_reason(answer)}"
-        elif action in (_BUNDLE, _FACTS):
-            self.failed_steps = self.failed_steps or action == _BUNDLE
-            yield f"{host}  FAILED: {failure_reason(answer)}"
-        elif not ignored:
-            self.errors.append(_message(answer.get("msg")))
+            yield f"{host}  {'NOT PUT BACK' if self._undoing else 'FAILED'}: {failure_reason(answer)}"
+        elif not ignored and (message := _message(answer.get("msg"))) not in self.errors:
+            self.errors.append(message)
+
+    def _judged(self, verdict: Mapping[str, Any]) -> Iterator[str]:
+        for one in verdict.get("canaries") or ():
+            self.canaries.append(dict(one))
+            passed = "good enough" if one.get("passed") else "NOT GOOD ENOUGH"
+            yield f"canary {one.get('endpoint')}  {one.get('good')} good answers, {one.get('bad')} bad: {passed}"
+        if verdict.get("failure"):
+            self.failed_steps = True
+            self._undoing = not verdict.get("overtaken")
 
     def _units(self, host: str, answer: Mapping[str, Any]) -> Iterator[str]:
         for unit in answer.get("units") or ():
             if unit["action"] != "kept":
-                self.changed.add((host, unit["name"]))
-                yield from _unit_lines(host, unit)
+                self._note(host, unit["name"], {"changed": True})
+                yield from _unit_lines(host, unit, "put back: " if self._undoing else "")
+
+    def _note(self, host: str, what: str, answer: Mapping[str, Any]) -> None:
+        if answer.get("changed"):
+            (self.put_back if self._undoing else self.changed).add((host, what))
 
     def _models(self, host: str, answer: Mapping[str, Any]) -> Iterator[str]:
+        self._fetching.pop(host, None)
         for model in answer.get("models") or ():
             if model["action"] != "there":
                 self.changed.add((host, f"weights of {model['hf_id']}"))
                 yield model_line(host, model)
 
-    def _note(self, host: str, what: str, answer: Mapping[str, Any]) -> None:
-        if answer.get("changed"):
-            self.changed.add((host, what))
+    def _still_fetching(self, host: str, created: Any) -> list[str]:
+        try:
+            now = datetime.fromisoformat(str(created))
+        except ValueError:
+            return []
+        first, told = self._fetching.setdefault(host, (now, now))
+        if (now - told).total_seconds() < _TELL_EVERY_S:
+            return []
+        self._fetching[host] = (first, now)
+        return [f"{host}  fetching weights for {(now - first).total_seconds() / 60:.0f} min"]
 
 
-def _unit_lines(host: str, unit: Mapping[str, Any]) -> Iterator[str]:
+def _told(things: set[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"host": host, "what": what} for host, what in sorted(things)]
+
+
+def _unit_lines(host: str, unit: Mapping[str, Any], verb: str) -> Iterator[str]:
     name = str(unit["name"]).removeprefix("llmgw-").removesuffix(".service")
     seconds = f" in {unit['seconds']:.1f} s" if isinstance(unit.get("seconds"), (int, float)) else ""
     state = f", {unit['state']}{seconds}" if unit.get("state") else ""
-    yield f"{host}  {name}  {unit['action']}{state}"
+    yield f"{host}  {name}  {verb}{unit['action']}{state}"
     tail = unit.get("log_tail") or ""
     lines = tail.splitlines() if isinstance(tail, str) else list(map(str, tail))
     yield from (f"    | {line}" for line in lines[-_LOG_LINES_SHOWN:])
@@ -150,33 +193,18 @@ def _diff_lines(event: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drained(answer: Mapping[str, Any]) -> str:
+    """What became of the endpoints that were to be idle; nothing where there were none."""
+    asked = ((answer.get("invocation") or {}).get("module_args") or {}).get("drain") or ()
     left = {name: count for name, count in (answer.get("in_flight") or {}).items() if count}
-    return f", still in flight at the deadline: {left}" if left else ""
+    if left:
+        return f", still in flight at the deadline: {left}"
+    if not asked or not answer.get("drained"):
+        return ""
+    return f", drained in {float(answer.get('waited_s') or 0):.1f} s: {', '.join(map(str, asked))}"
 
 
 def _message(text: Any) -> str:
     return "\n".join(map(str, text)) if isinstance(text, list) else str(text)
-
-
-def failure_reason(answer: Mapping[str, Any]) -> str:
-    """Why a module failed. Where it did not even answer, Ansible tells of bad JSON, and the host's last words say why:
-    most often there is no such Python.
-    """
-    message = str(answer.get("msg"))
-    words = str(answer.get("module_stderr") or answer.get("module_stdout") or "").strip().splitlines()
-    if not words:
-        return message
-    said = f"the module did not answer, and the host said: {words[-1].strip()}"
-    if any(line.startswith("Traceback") for line in words):
-        return said
-    return f"{said} (if that is for want of a Python that works, name one by ansible_python_interpreter of the host)"
-
-
-def first_line(text: Any) -> str:
-    """The first line of what Ansible said, for a one-line report."""
-    # ssh frames its warning of a changed host key in rows of @, which would be all there is to see.
-    lines = re.sub(r"@{5,}\s*", "", str(text or "no reason given")).strip().splitlines()
-    return lines[0] if lines else "no reason given"
 
 
 def unexplained(progress: Progress, ansible_status: int, *, changes: bool = True) -> list[str]:

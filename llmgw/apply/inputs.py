@@ -34,12 +34,15 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything `decide` needs, and the errors that cost only a part of it."""
+    """Everything `decide` needs, and the errors that cost only a part of it. `declared_lost`: hosts that somebody said
+    are lost.
+    """
 
     catalog: Catalog
     fleet: FleetSnapshot
     digests: PlanInputs
     problems: tuple[LlmgwError, ...] = ()
+    declared_lost: frozenset[str] = frozenset()
 
 
 def find_paths(inventory: Path, catalog: Path | None = None, facts: Path | None = None) -> Paths:
@@ -103,4 +106,6 @@ def _inputs(
         )
     view = View(now, catalog.fleet.lost_after_s, frozenset(lost))
     problems = (*unread_problems(hosts), *(one.error for one in stored.values() if one.error is not None))
-    return Inputs(catalog, build_snapshot(hosts, stored, view), plan_inputs(catalog.digest, hosts, stored), problems)
+    declared = view.declared_lost | {host.name for host in hosts if host.variables.get("llmgw_lost") is True}
+    digests = plan_inputs(catalog.digest, hosts, stored)
+    return Inputs(catalog, build_snapshot(hosts, stored, view), digests, problems, declared)

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ import ansible_runner
 
 from llmgw.apply.events import INTERRUPTED
 from llmgw.apply.inputs import Paths
+from llmgw.apply.run_folder import run_folder
 from llmgw.nodekit import contract
 
 HOST_KEYS = "ANSIBLE_HOST_KEY_CHECKING"
@@ -44,19 +43,21 @@ class Run:
     verbosity: int = 0
 
 
-def run_playbook(run: Run, on_event: Callable[[dict[str, Any]], None]) -> int:
+def run_playbook(
+    run: Run, on_event: Callable[[dict[str, Any]], None], cancelled: Callable[[], bool] | None = None
+) -> int:
     """Ansible's exit status: 0, 2 (a host failed), 4 (unreachable), 130 when interrupted. Every event is handed to
-    `on_event`.
+    `on_event`. The run ends when `cancelled` says so; without it when SIGINT or SIGTERM comes, whose handlers are then
+    ansible-runner's from here on.
     """
-    private = tempfile.mkdtemp(prefix="llmgw-run-")
 
     def handle(event: dict[str, Any]) -> bool:
         on_event(event)
         return False  # nothing of it is kept: the folder goes away with the run
 
-    try:
+    with run_folder() as private:
         result = ansible_runner.interface.init_runner(
-            private_data_dir=private,
+            private_data_dir=str(private),
             project_dir=str(Path.cwd()),
             playbook=run.playbook,
             inventory=str(run.paths.inventory.resolve()),
@@ -65,19 +66,18 @@ def run_playbook(run: Run, on_event: Callable[[dict[str, Any]], None]) -> int:
                 "llmgw_facts_dir": str(run.paths.facts.resolve()),
                 **run.variables,
             },
-            envvars=_environment(),
+            envvars=_environment(private),
             cmdline=" ".join(_switches(run)) or None,
             verbosity=run.verbosity or None,
             quiet=True,
             settings={"suppress_ansible_output": True},
             event_handler=handle,
+            cancel_callback=cancelled,
         )
         # ansible-runner switches the check of ssh host keys off; that is for ansible.cfg and the environment to say.
         if HOST_KEYS not in os.environ:
             result.config.env.pop(HOST_KEYS, None)
         result.run()
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
     if result.status == "canceled":
         return INTERRUPTED
     return int(result.rc) if result.rc is not None else 1
@@ -99,11 +99,13 @@ def _switches(run: Run) -> list[str]:
     return switches
 
 
-def _environment() -> dict[str, str]:
+def _environment(private: Path) -> dict[str, str]:
     paths = [str(collections_root()), *filter(None, [os.environ.get("ANSIBLE_COLLECTIONS_PATH")])]
     environment = {
         "ANSIBLE_COLLECTIONS_PATH": ":".join(paths),
         "ANSIBLE_NOCOLOR": "true",  # what it prints is shown by us, if at all
+        # An interrupted Ansible is killed: what it keeps for its own time goes away with the run.
+        "ANSIBLE_LOCAL_TEMP": str(private / "tmp"),
         "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}",
     }
     if "ANSIBLE_CONFIG" not in os.environ and not Path("ansible.cfg").exists():

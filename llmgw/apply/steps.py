@@ -6,103 +6,93 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
+from llmgw.apply.publishing import Publishing
 from llmgw.decide import Decision
-from llmgw.fleet.document import fleet_document
 from llmgw.model.ids import NodeName, UnitName
-from llmgw.model.node import FleetSnapshot, NodeState
-from llmgw.model.plan import FetchWeights, MarkDevices, Publish, StartMembers, StopMembers
-from llmgw.model.route import BUNDLE_FORMAT, Bundle, RouteTable
+from llmgw.model.plan import FetchWeights, MarkDevices, Publish, StartMembers, Step, StopMembers
 from llmgw.model.unit import UnitFile
-from llmgw.plan.codec import plan_summary
-from llmgw.routes.codec import dump_bundle, routes_digest
 
-Step = dict[str, Any]
+Json = dict[str, Any]
+_SLACK_S = 60
+"""Beyond all that the module itself waits for: its lock, systemd, one request that hangs."""
+_STOP_S = 3600
+"""Longest that the removal of units may take: no plan knows how long a unit that leaves may take to stop."""
 
 
-def steps_of(decision: Decision, fleet: FleetSnapshot, in_play: frozenset[str]) -> list[Step]:
-    """The steps in order. Each has `title`, `wave`, `waves`, `kind` and what its kind needs:
+def steps_of(decision: Decision, publishing: Publishing) -> Iterator[Json]:
+    """The steps in order. Each has `title`, `wave`, `waves`, `kind`, `hosts` and what its kind needs:
 
     `units`: `hosts` {name: {present, absent, expected, first}} for one call of replica_units a host, and `generation`;
     `fetch`: `hosts` {name: {directory, models: [{hf_id, revision}]}} for one call of weights_fetch a host;
     `marks`: `hosts` {name: [{device, code, message}]} for one call of node_marks a host;
-    `publish`: `hosts` [gateway names], `bundle`, `generation`, `routes_digest`, `drain`, `drain_timeout_s`, `ready`,
-    `trials` [{endpoints, answers, max_errors, timeout_s}] for the module bundle, and `blind_drain_s`,
-    the seconds to wait because some gateway cannot be asked (G6b).
+    `publish`: `hosts` [gateway names], `bundle` and `bundle_rest` (its halves), `generation`, `routes_digest`, `drain`,
+    `drain_timeout_s`, `ready`, `trials` [{endpoints, answers, max_errors, timeout_s}] for the module bundle;
+    `wait`: `hosts` [], `seconds`: nothing else can be done for a drain because some gateway cannot be asked (G6b).
     `expected` is what the host holds when the steps before this one went well; `first` marks a host's first step, the
     only one that check mode can hold against it. `at_once`: how many hosts wait for one another, members of replicas
-    over several nodes: all of them must be at work at a time.
+    over several nodes: all of them must be at work at a time. `timeout_s`: a host that has not answered by then hangs.
     """
     plan = decision.plan
     expected = {node: dict(units) for node, units in plan.expected_units.items()}
     touched: set[str] = set()
     generation = plan.generation
-    published = 0
-    steps: list[Step] = []
     for number, wave in enumerate(plan.waves, 1):
         for step in wave.steps:
             common = {"title": wave.title, "wave": number, "waves": len(plan.waves)}
-            if isinstance(step, Publish):
-                steps.append(common | publish_step(decision, fleet, step, generation + published, in_play))
-                published += 1
-            elif isinstance(step, FetchWeights):
-                steps.append(common | {"kind": "fetch", "hosts": _fetching(step)})
-            elif isinstance(step, MarkDevices):
-                steps.append(common | {"kind": "marks", "hosts": _marking(step)})
-            else:
-                hosts = dict(_hosts(step, expected, touched))
-                steps.append(
-                    common | {"kind": "units", "hosts": hosts, "generation": generation, "at_once": _at_once(step)}
-                )
-    return steps
+            for one in _of_kind(step, plan.generation, generation, publishing):
+                if one["kind"] == "units":
+                    _expect(one["hosts"], expected, touched)
+                yield common | one
+            generation += isinstance(step, Publish)
 
 
-def publish_step(
-    decision: Decision, fleet: FleetSnapshot, step: Publish, generation: int, in_play: frozenset[str]
-) -> Step:
-    """The step that gives these routes to every gateway that answers and may be touched in this run."""
-    gateways = [one.name for one in fleet.gateways if one.state is NodeState.OK and one.name in in_play]
-    blind = bool(step.drain) and len(gateways) < len(fleet.gateways)
-    return {
-        "kind": "publish",
-        "hosts": gateways,
-        "bundle": bundle_text(decision, fleet, step.routes, generation),
-        "generation": generation,
-        "routes_digest": routes_digest(step.routes),
-        "drain": list(step.drain),
-        "drain_timeout_s": step.drain_timeout_s,
-        "ready": list(step.ready),
-        "trials": [asdict(trial) | {"endpoints": list(trial.endpoints)} for trial in step.trials],
-        "blind_drain_s": step.drain_timeout_s if blind else 0,
-    }
+def undo_of(decision: Decision, publishing: Publishing) -> Iterator[tuple[str, str, Json]]:
+    """The steps that put back what a wave touched of a service, by wave (its number as text) and service, in order:
+    what `steps_of` gives, without `expected`, since a node is somewhere in the middle of the wave.
+
+    Their routes outrank all that the plan itself publishes.
+    """
+    plan = decision.plan
+    generation = plan.generation + sum(isinstance(step, Publish) for wave in plan.waves for step in wave.steps)
+    for number, wave in enumerate(plan.waves, 1):
+        for service in sorted(wave.undo):
+            title = f"put back {service} (wave {number}: {wave.title})"
+            common = {"title": title, "wave": number, "waves": len(plan.waves)}
+            for step in wave.undo[service]:
+                for one in _of_kind(step, plan.generation, generation, publishing):
+                    yield str(number), service, common | one
+                generation += isinstance(step, Publish)
 
 
-def bundle_text(decision: Decision, fleet: FleetSnapshot, routes: RouteTable, generation: int) -> str:
-    """The bundle that gateways read, as JSON text."""
-    bundle = Bundle(
-        format_version=BUNDLE_FORMAT,
-        generation=generation,
-        routes_digest=routes_digest(routes),
-        routes=routes,
-        written_at=fleet.taken_at,
-        fleet=fleet_document(fleet),
-        plan=plan_summary(replace(decision.plan, generation=generation)),
-    )
-    return dump_bundle(bundle)
+def _of_kind(step: Step, generation: int, published: int, publishing: Publishing) -> Iterator[Json]:
+    """One step of a plan as the playbook's; a drain that some gateway cannot answer for is two."""
+    match step:
+        case Publish():
+            yield publishing.step(step, published)
+            if publishing.blind_s(step):
+                yield {"kind": "wait", "hosts": [], "seconds": publishing.blind_s(step)}
+        case FetchWeights():
+            yield {"kind": "fetch", "hosts": _fetching(step)}
+        case MarkDevices():
+            yield {"kind": "marks", "hosts": _marking(step)}
+        case StartMembers() | StopMembers():
+            common = {"kind": "units", "generation": generation, "at_once": _at_once(step)}
+            yield common | {"hosts": dict(_hosts(step)), "timeout_s": _timeout_s(step)}
 
 
-def _marking(step: MarkDevices) -> dict[NodeName, list[dict[str, Any]]]:
-    hosts: dict[NodeName, list[dict[str, Any]]] = {}
+def _marking(step: MarkDevices) -> dict[NodeName, list[Json]]:
+    hosts: dict[NodeName, list[Json]] = {}
     for one in step.devices:
         mark = {"device": one.device, "code": one.code, "message": one.message}
         hosts.setdefault(one.node, []).append(mark)
     return hosts
 
 
-def _fetching(step: FetchWeights) -> dict[NodeName, dict[str, Any]]:
-    hosts: dict[NodeName, dict[str, Any]] = {}
+def _fetching(step: FetchWeights) -> dict[NodeName, Json]:
+    hosts: dict[NodeName, Json] = {}
     for one in step.fetches:
         host = hosts.setdefault(one.node, {"directory": one.directory, "models": []})
         host["models"].append({"hf_id": one.hf_id, "revision": one.revision})
@@ -116,9 +106,18 @@ def _at_once(step: StartMembers | StopMembers) -> int:
     return len({unit.node for unit in step.units if unit.replica in waiting})
 
 
-def _hosts(
-    step: StartMembers | StopMembers, expected: dict[NodeName, dict[UnitName, str]], touched: set[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _timeout_s(step: StartMembers | StopMembers) -> int:
+    """The module's own bound (see its documentation): stop, become ready, and both again when that fails; a member
+    that is put back gets twice its time.
+    """
+    if not isinstance(step, StartMembers):
+        return _STOP_S
+    stop = max((unit.stop_timeout_s for unit in step.units), default=0)
+    ready = max((max(unit.readiness.start_timeout_s, unit.readiness.ready_timeout_s) for unit in step.units), default=0)
+    return int(2 * stop + 3 * ready + _SLACK_S)
+
+
+def _hosts(step: StartMembers | StopMembers) -> Iterator[tuple[str, Json]]:
     present: dict[NodeName, list[UnitFile]] = {}
     absent: dict[NodeName, list[UnitName]] = {}
     if isinstance(step, StartMembers):
@@ -128,23 +127,23 @@ def _hosts(
         for node, name in step.units:
             absent.setdefault(node, []).append(name)
     for node in sorted({*present, *absent}):
-        units, names = present.get(node, []), absent.get(node, [])
-        before = expected.setdefault(node, {})
         yield (
             node,
-            {
-                "present": [_present(unit) for unit in units],
-                "absent": list(names),
-                "expected": dict(before),
-                "first": node not in touched,
-            },
+            {"present": [_present(unit) for unit in present.get(node, [])], "absent": list(absent.get(node, []))},
         )
+
+
+def _expect(hosts: dict[NodeName, Json], expected: dict[NodeName, dict[UnitName, str]], touched: set[str]) -> None:
+    """Adds to a step what its hosts hold before it, and notes what they hold after it."""
+    for node, host in hosts.items():
+        before = expected.setdefault(node, {})
+        host |= {"expected": dict(before), "first": node not in touched}
         touched.add(node)
-        before.update({unit.name: unit.text_digest for unit in units})
-        for name in names:
+        before.update({unit["name"]: unit["text_digest"] for unit in host["present"]})
+        for name in host["absent"]:
             before.pop(name, None)
 
 
-def _present(unit: UnitFile) -> dict[str, Any]:
+def _present(unit: UnitFile) -> Json:
     keys = ("name", "text", "process_digest", "text_digest", "stop_timeout_s", "environment_files")
     return {key: getattr(unit, key) for key in keys} | {"readiness": asdict(unit.readiness)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit by unit, what would change in file content, and how nodes have drifted from their units (R2). Pure."""
+"""Unit by unit, what an apply would change in file content, with how the unit has drifted (R2). Pure."""
 
 from __future__ import annotations
 
@@ -8,59 +8,60 @@ from dataclasses import dataclass
 from difflib import unified_diff
 
 from llmgw.decide import Decision
-from llmgw.model.node import FleetSnapshot
-from llmgw.nodekit import contract, unitchange
-from llmgw.plan.diff import observed_unit
+from llmgw.model.ids import NodeName
+from llmgw.model.node import FleetSnapshot, Node
+from llmgw.model.plan import ActionKind
+from llmgw.nodekit import unitchange
+from llmgw.plan.diff import Change, observed_unit
+from llmgw.plan.rollouts_text import withheld
 
 
 @dataclass(frozen=True, slots=True)
 class UnitDiff:
-    """One unit that differs: `change` is a word of `unitchange`; `drift` says what somebody or something did to it;
-    `diff` are lines.
+    """One unit that differs: `change` is a word of `unitchange`; `drift` has the kinds of its drift; `diff` are lines.
+
+    `withheld`: it is not changed now, since its rollout is refused.
     """
 
     node: str
     unit: str
+    replica: str
     change: str
     drift: tuple[str, ...]
     diff: tuple[str, ...]
+    withheld: bool = False
 
 
 def unit_diffs(decision: Decision, fleet: FleetSnapshot) -> tuple[UnitDiff, ...]:
-    """Every unit that an apply would write, start or remove, by node and unit."""
+    """Every unit that an apply would write, start or remove, by node and unit; stand-ins, which come and go, apart."""
     nodes = {node.name: node for node in fleet.nodes}
+    drifted: dict[tuple[str, str], list[str]] = {}
+    for one in decision.plan.drift:
+        drifted.setdefault((one.node, one.subject), []).append(one.kind)
+    out = withheld(decision.plan)
     found = []
-    for unit in decision.units:
-        observed = observed_unit(nodes[unit.node], unit.name)
-        change = unitchange.change(observed, unit.process_digest, unit.text_digest)
-        if change != unitchange.KEPT:
+    for change in decision.changes:
+        for node, unit, word, after in _units(change, nodes):
+            observed = observed_unit(nodes[node], unit)
             before = observed.text if observed and observed.text else ""
-            found.append(
-                UnitDiff(unit.node, unit.name, change, tuple(_drift(observed)), _lines(before, unit.text, unit.name))
-            )
-    for change_of in decision.changes:
-        for node, name in change_of.removes:
-            observed = observed_unit(nodes[node], name)
-            before = observed.text if observed and observed.text else ""
-            found.append(UnitDiff(node, name, unitchange.REMOVED, tuple(_drift(observed)), _lines(before, "", name)))
-    return tuple(sorted(found, key=lambda one: (one.node, one.unit)))
+            drift = tuple(drifted.get((node, unit), ()))
+            replica = change.action.replica
+            lines = _lines(before, after, unit)
+            waits = replica in out and change.assignment is not None
+            found.append(UnitDiff(node, unit, replica, word, drift, lines, waits))
+    return tuple(sorted(found, key=lambda one: (one.node, one.unit, one.change)))
 
 
-def _drift(observed: contract.ObservedUnit | None) -> Iterator[str]:
-    if observed is None:
+def _units(change: Change, nodes: dict[NodeName, Node]) -> Iterator[tuple[NodeName, str, str, str]]:
+    """Node, name, what happens to it, and the text it gets, of every unit that a change touches."""
+    if change.action.kind is ActionKind.STAND_IN:
         return
-    if observed.edited:
-        yield "edited by hand"
-    if observed.actual_text_digest is None:
-        yield "its file is missing"
-    if observed.enabled is False:
-        yield "not enabled"
-    if observed.active_state == "failed":
-        yield f"failed ({observed.result or 'no result given'})"
-    elif not unitchange.is_running(observed):
-        yield "stopped"
-    elif observed.running_digest not in (None, observed.process_digest):
-        yield "runs something older than its file"
+    for unit in change.units:
+        word = unitchange.change(observed_unit(nodes[unit.node], unit.name), unit.process_digest, unit.text_digest)
+        if word != unitchange.KEPT:
+            yield unit.node, unit.name, word, unit.text
+    for node, name in change.removes:
+        yield node, name, unitchange.REMOVED, ""
 
 
 def _lines(before: str, after: str, name: str) -> tuple[str, ...]:

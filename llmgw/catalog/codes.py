@@ -41,7 +41,7 @@ ACCESS = "catalog-access"
 MEANINGS = {
     FILE: "A file is missing, unreadable, too large or no regular file.",
     SYNTAX: "A file is not UTF-8 or not YAML, or uses what no catalog needs: tags, several documents, endless aliases.",
-    EMPTY: "The main file holds nothing but comments. Taking everything down is said by `services: {}`.",
+    EMPTY: "Nothing but comments in the main file, or below `services`. Taking everything down is `services: {}`.",
     DUPLICATE_KEY: "One mapping has the same key twice.",
     DUPLICATE_NAME: "Two files define the same thing.",
     OVERLAY: "An overlay takes away what is not there.",

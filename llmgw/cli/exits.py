@@ -9,7 +9,7 @@ ERROR = 1
 PARTIAL = 4
 """An apply stopped after a step failed: what it touched was put back, later waves were not begun."""
 UNPLACED = 3
-"""Some replica cannot be placed."""
+"""Some replica cannot be placed, or some service cannot be rolled out."""
 CHANGES = 2
 """There are changes; only with --detailed-exitcode."""
 OK = 0

@@ -19,6 +19,7 @@ from llmgw.cli.cells import (
 )
 from llmgw.cli.facts_cards import card_lines
 from llmgw.cli.facts_fabric import domain_lines, port_lines
+from llmgw.cli.facts_marks import mark_lines
 from llmgw.cli.facts_units import unit_line
 from llmgw.cli.table import wrapped
 from llmgw.fleet.aging import age_of
@@ -83,12 +84,15 @@ def _entries(
     first = tuple(one for one in findings if one.severity != _LEAST) if seen else ()
     if seen is not None:
         yield from _state(seen, now)
+        yield from mark_lines(facts, seen, now)
         yield from _findings(first)
         yield from _place(seen)
     if facts is None:
         broken = any(one.code == "facts-unreadable" for one in findings)
         yield "facts", "stored and unreadable; none are stored that are older" if broken else "none stored"
     else:
+        if seen is None:
+            yield from mark_lines(facts, None, now)
         if now is not None:
             yield from _times(facts, now)
         for section in _SECTIONS:

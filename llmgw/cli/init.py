@@ -84,6 +84,8 @@ ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=2 
 GITIGNORE = """\
 # What llmgw read of the hosts; it reads it again.
 /inventory/facts/
+# What was applied from here, by whom, and how it ended.
+/inventory/history/
 # Captures name hosts and addresses.
 /captures/
 """

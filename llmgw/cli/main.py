@@ -29,6 +29,9 @@ _COMMANDS = {
     "plan": "llmgw.cli.plan",
     "diff": "llmgw.cli.diff",
     "apply": "llmgw.cli.apply",
+    "reconcile": "llmgw.cli.reconcile",
+    "history": "llmgw.cli.history",
+    "rollback": "llmgw.cli.rollback",
     "capture": "llmgw.cli.capture",
     "gateway": "llmgw.cli.gateway",
     "demo": "llmgw.cli.demo",
@@ -91,7 +94,10 @@ def _root(
     del version
     if inventory is not None:
         default = {"inventory": str(inventory)}
-        ctx.default_map = dict.fromkeys(_COMMANDS, default) | {"facts": {"refresh": default, "show": default}}
+        ctx.default_map = dict.fromkeys(_COMMANDS, default) | {
+            "facts": {"refresh": default, "show": default},
+            "nodes": default | dict.fromkeys(("cordon", "uncordon", "drain", "undrain", "clear"), default),
+        }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

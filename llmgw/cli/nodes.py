@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`llmgw nodes`: the fleet or some of its nodes, from stored facts. Touches no host (V1)."""
+"""`llmgw nodes`: the fleet or some of its nodes, from stored facts (V1); and the commands that mark nodes, which alone
+touch hosts.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,14 @@ from collections.abc import Container
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from llmgw.apply.inputs import find_paths
 from llmgw.apply.moment import looked_at
-from llmgw.cli import exits, moment, options, unjudged
+from llmgw.cli import exits, marks, moment, options, unjudged
 from llmgw.cli.facts_text import node_lines
 from llmgw.cli.nodes_text import Sort, fleet_lines, has_problems
 from llmgw.cli.style import page, printable
-from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.document import fleet_document
 from llmgw.fleet.inventory import read_inventory
@@ -27,13 +29,38 @@ from llmgw.fleet.snapshot import View, build_snapshot
 from llmgw.fleet.unread import unread_problems
 from llmgw.fleet.usage import Usage, by_class
 from llmgw.model.node import FleetSnapshot
+from llmgw.whatif.near import node_of
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 NODES_FORMAT = 1
-_NAMED = 10
+_TABLE = "list"
 
 
-@app.command()
+class _TableUnlessNamed(TyperGroup):
+    """The table, unless the first word is one of the commands that mark nodes. A node that is called like one is shown
+    by `llmgw nodes -- cordon`.
+    """
+
+    def make_context(  # type: ignore[override]
+        self, info_name: str | None, args: list[str], parent: typer.Context | None = None, **extra: Any
+    ) -> Any:
+        first = args[0] if args else None
+        completing = not args and extra.get("resilient_parsing", False)
+        if completing or (first in self.commands and first != _TABLE):
+            return super().make_context(info_name, args, parent, **extra)
+        return self.commands[_TABLE].make_context(info_name, args, parent, **extra)
+
+
+app = typer.Typer(cls=_TableUnlessNamed, add_completion=False, rich_markup_mode=None)
+for _command in (marks.cordon, marks.uncordon, marks.drain, marks.undrain, marks.clear):
+    app.command()(_command)
+
+
+@app.command(
+    _TABLE,
+    hidden=True,
+    epilog="To take nodes out and back in: llmgw nodes cordon, uncordon, drain, undrain; quarantined devices: llmgw "
+    "nodes clear. Each has its own --help.",
+)
 def nodes(
     node: Annotated[
         list[str] | None, typer.Argument(metavar="NODE", help="These nodes in full; without any a table of all.")
@@ -80,16 +107,11 @@ def nodes(
 
 
 def _refuse_unknown(fleet: FleetSnapshot, names: list[str]) -> None:
-    unknown = next((name for name in names if fleet.node(name) is None), None)
-    if unknown is None:
-        return
-    known = [node.name for node in fleet.nodes]
-    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-    raise LlmgwError(
-        "unknown-host",
-        f"the inventory has no node {unknown}",
-        fix=f"it has {', '.join(known[:_NAMED]) or 'none: nodes are the hosts of its group fleet'}{more}",
-    )
+    command = next((name for name in names if name in marks.COMMANDS and fleet.node(name) is None), None)
+    if command is not None:
+        raise typer.BadParameter(f"`{command}` comes first: llmgw nodes {command} NODE..., and options after it")
+    for name in names:
+        node_of(fleet, name)
 
 
 def _in_full(fleet: FleetSnapshot, name: str) -> str:

@@ -35,6 +35,15 @@ Facts = Annotated[
         "--facts", envvar="LLMGW_FACTS", help="Facts cache. [default: facts/ beside the inventory]", show_default=False
     ),
 ]
+History = Annotated[
+    Path | None,
+    typer.Option(
+        "--history",
+        envvar="LLMGW_HISTORY",
+        help="History of applies. [default: history/ beside the facts cache]",
+        show_default=False,
+    ),
+]
 Lost = Annotated[
     list[str] | None,
     typer.Option("--lost", metavar="NODE", help="Count this node as lost in this run; may be given several times."),

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,13 +15,14 @@ import typer
 from llmgw.apply.inputs import Inputs, find_paths, read_inputs
 from llmgw.cli import exits, moment, options
 from llmgw.cli import whatif_options as whatif
+from llmgw.cli.plan_asked import Asked, refuse_combinations
+from llmgw.cli.plan_shown import Shown, show
 from llmgw.cli.style import coloured, printable
 from llmgw.decide import Options, bounded, decide
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.plan import Plan
 from llmgw.model.replica import Catalog
-from llmgw.plan.codec import plan_document
-from llmgw.plan.text import plan_lines, wave_lines
+from llmgw.plan.facts_age import old_facts_line
 
 if TYPE_CHECKING:
     from llmgw.cli.whatif import Question
@@ -72,14 +75,34 @@ def plan(
         ),
     ] = None,
     allow_mass_loss: options.AllowMassLoss = False,
-    every: Annotated[bool, typer.Option("--all", help="Show unchanged replicas too.")] = False,
-    waves: Annotated[bool, typer.Option("--waves", help="Show the waves in which an apply would go.")] = False,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Show unchanged replicas too, and what services, nodes and classes of devices have then."
+        ),
+    ] = False,
+    waves: Annotated[
+        bool, typer.Option("--waves", help="Show the waves in which an apply would go, and how each is put back.")
+    ] = False,
     as_json: options.AsJson = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the plan as a comment of a pull request, in GitHub's Markdown.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Save the plan too, to be reviewed and then carried out by `llmgw apply FILE` as it is.",
+            show_default=False,
+        ),
+    ] = None,
     detailed_exitcode: Annotated[
         bool,
         typer.Option(
             "--detailed-exitcode",
-            help="End with 2 when there are changes; 3, for what cannot be placed, needs no option.",
+            help="End with 2 when there is something to do; 3, for what cannot be placed or rolled out, needs no"
+            " option.",
         ),
     ] = False,
 ) -> int:
@@ -89,14 +112,7 @@ def plan(
     changed by them.
     """
     given = whatif.Given(with_nodes, without_node, drain, cordon, uncordon, scale, smallest)
-    if node and why is None:
-        raise typer.BadParameter("--node goes with --why: name a service too")
-    if smallest is not None and why is not None:
-        raise typer.BadParameter("ask --smallest and --why one after the other")
-    if failure_domain and not failures:
-        raise typer.BadParameter("--failure-domain goes with --failures")
-    if failures and (smallest is not None or why is not None):
-        raise typer.BadParameter("ask --failures, --why and --smallest one after the other")
+    refuse_combinations(Asked(given, why, node, failures, failure_domain, as_json, markdown, out))
     question = _read(given)
     paths = find_paths(inventory, catalog, facts)
     moment.tell(paths.facts)
@@ -108,16 +124,42 @@ def plan(
         return _why(inputs, question, (why, node), chosen, as_json=as_json)
     if failures:
         return _failures(inputs, question, failure_domain or [], chosen, as_json=as_json)
+    shown = Shown(every, waves, as_json, markdown)
     if question is not None:
-        from llmgw.cli.whatif import Shown, answer
-
-        decided = answer(inputs, question, chosen, Shown(every, waves, as_json))
+        decided = _supposed_plan(inputs, question, chosen, shown)
     else:
-        decided = decide(inputs.catalog, inputs.fleet, chosen).plan
-        _show(decided, every=every, waves=waves, as_json=as_json)
-    if decided.unplaced:
+        decision = decide(inputs.catalog, inputs.fleet, chosen)
+        decided = decision.plan
+        if out is not None:
+            _save(out, decided, inputs, lost or (), allow_mass_loss=allow_mass_loss)
+        show(decision, inputs, shown)
+    return _status(decided, detailed=detailed_exitcode)
+
+
+def _status(decided: Plan, *, detailed: bool) -> int:
+    if decided.unplaced or any(one.refused for one in decided.rollouts):
         return exits.UNPLACED
-    return exits.CHANGES if detailed_exitcode and decided.changes else exits.OK
+    to_do = decided.changes or any(one.mended for one in decided.drift)
+    return exits.CHANGES if detailed and to_do else exits.OK
+
+
+def _save(out: Path, decided: Plan, inputs: Inputs, lost: Sequence[str], *, allow_mass_loss: bool) -> None:
+    """Raises LlmgwError where the file cannot be written."""
+    from llmgw.apply.saved import SavedOptions
+    from llmgw.cli.saved import save
+
+    save(out, decided, inputs.digests, SavedOptions(tuple(lost), allow_mass_loss))
+
+
+def _supposed_plan(inputs: Inputs, question: Question, chosen: Options, shown: Shown) -> Plan:
+    """The plan as supposed, shown with what differs from the present one."""
+    from llmgw.cli import whatif
+
+    plan = whatif.answer(inputs, question, chosen, whatif.Shown(shown.every, shown.waves, shown.as_json))
+    old = old_facts_line(inputs.fleet)
+    if old is not None and not shown.as_json:
+        print(old)
+    return plan
 
 
 def _read(given: whatif.Given) -> Question | None:
@@ -172,11 +214,3 @@ def _supposed(inputs: Inputs, question: Question | None, *, as_json: bool) -> tu
     from llmgw.cli.whatif import supposed_of
 
     return supposed_of(inputs, question, as_json=as_json)
-
-
-def _show(decided: Plan, *, every: bool, waves: bool, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(plan_document(decided), indent=2))
-    else:
-        lines = plan_lines(decided, every_action=every) + (["", *wave_lines(decided)] if waves else [])
-        print("\n".join(coloured(lines, sys.stdout)))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import TextIO
 
-_COLOURS = {"+": "32", "~": "33", "^": "33", "=": "36", ">": "34", "-": "31", "!": "31;1", "@": "36"}
+_COLOURS = {"+": "32", "&": "32", "~": "33", "^": "33", "=": "36", ">": "34", "-": "31", "!": "31;1", "@": "36"}
 _NO_TEXT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
+from llmgw.fleet.quarantine import mark_findings
 from llmgw.model.ids import DeviceClass, DeviceId
 from llmgw.model.node import Device
 from llmgw.nodekit import contract
@@ -18,13 +19,17 @@ there, and a bad memory row that waits for a reset does not hurt what runs.
 _Sorted = tuple[tuple[contract.Finding, ...], tuple[contract.Finding, ...]]
 
 
-def devices_of(facts: contract.NodeFacts, old: Container[contract.Finding] = ()) -> tuple[Device, ...] | None:
+def devices_of(
+    facts: contract.NodeFacts, old: Container[contract.Finding] = (), node: str | None = None
+) -> tuple[Device, ...] | None:
     """The devices in placement order, or None when the cards are unknown. A card without UUID or class cannot be
-    placed on. Findings that are too old (`old`) move nothing (D18).
+    placed on. Findings that are too old (`old`) move nothing (D18); marks hold until somebody clears them, by a command
+    that names the `node`.
     """
     if facts.gpus is None:
         return None
-    blocking = [finding for finding in facts.findings if finding.severity == "block" and finding.subject]
+    findings = (*facts.findings, *mark_findings(facts, node))
+    blocking = [finding for finding in findings if finding.severity == "block" and finding.subject]
     found = [device for gpu in facts.gpus for device in _of_card(gpu, blocking, old)]
     return tuple(sorted(found, key=lambda device: device.index))
 

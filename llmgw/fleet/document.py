@@ -21,7 +21,8 @@ FLEET_FORMAT = 1
 def fleet_document(fleet: FleetSnapshot, *, full: bool = False) -> dict[str, Any]:
     """`{"format_version", "taken_at", "nodes": [...], "fabrics": [...], "domains": [...]}`; each sorted by name.
 
-    `full` adds what gateways do not need: what holds each device, and remedy and evidence of each finding.
+    `full` adds what gateways do not need: what holds each device, who marked what and why, and remedy and evidence of
+    each finding.
     """
     return {
         "format_version": FLEET_FORMAT,
@@ -37,6 +38,7 @@ def _node(node: Node, *, full: bool) -> dict[str, Any]:
     held_by = holders(facts) if full and facts else None
     memory = facts.memory if facts else None
     filesystems = facts.filesystems if facts else None
+    marks = {"marks": None if facts is None else _marks(facts)} if full else {}
     return {
         "name": node.name,
         "state": node.state.value,
@@ -44,6 +46,7 @@ def _node(node: Node, *, full: bool) -> dict[str, Any]:
         "labels": dict(sorted(node.labels.items())),
         "cordoned": node.cordoned,
         "drained": node.drained,
+        **marks,
         "memory_total_bytes": memory.total_bytes if memory else None,
         "memory_available_bytes": memory.available_bytes if memory else None,
         "devices": None if node.devices is None else [_device(device, node, held_by) for device in node.devices],
@@ -58,6 +61,16 @@ def _node(node: Node, *, full: bool) -> dict[str, Any]:
         "stale": node.stale,
         "unreachable_since": node.unreachable_since,
         "findings": [_finding(one, full=full) for one in node.findings],
+    }
+
+
+def _marks(facts: contract.NodeFacts) -> dict[str, Any]:
+    """The marks on the node itself; host variables make none."""
+    devices = facts.quarantined
+    return {
+        "cordoned": asdict(facts.cordon_mark or contract.NodeMark()) if facts.cordoned else None,
+        "drained": asdict(facts.drain_mark or contract.NodeMark()) if facts.drained else None,
+        "quarantined": None if devices is None else [asdict(one) for one in devices],
     }
 
 

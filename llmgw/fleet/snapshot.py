@@ -13,6 +13,7 @@ from llmgw.fleet import aging, domains, fabric_findings, fabrics
 from llmgw.fleet.devices import devices_of
 from llmgw.fleet.fabric_settings import Declaration, read_declarations
 from llmgw.fleet.hosts import Host, Stored
+from llmgw.fleet.quarantine import mark_findings
 from llmgw.fleet.socket_interfaces import INTERFACE_NAME
 from llmgw.model.ids import NodeName
 from llmgw.model.node import DEFAULT_STATE_DIR, FleetSnapshot, GatewayHost, Node, NodeSettings, NodeState
@@ -102,9 +103,9 @@ def _node(host: Host, stored: Stored, view: View, dead: frozenset[str]) -> Node:
         stale=stale,
         unreachable_since=stored.unreachable_since,
         unreachable_last=stored.unreachable_last,
-        devices=None if facts is None else devices_of(facts, aging.old_findings(facts, view.now)),
+        devices=None if facts is None else devices_of(facts, aging.old_findings(facts, view.now), host.name),
         devices_old=facts is not None and (aging.age_of(facts, "gpus", view.now) or 0.0) > aging.FINDINGS_LIMIT_S,
-        findings=(facts.findings if facts else ())
+        findings=((*facts.findings, *mark_findings(facts, host.name)) if facts else ())
         + _own_findings(host, stored)
         + (_stale(age, oldest, forgotten) if stale else ()),
         settings=_settings(host),

@@ -67,6 +67,10 @@ class EndpointItem(BaseModel):
     since: float = Field(description="When the state began that probes found; seconds of Unix time.")
     detail: str | None = Field(description="Why it is not ready.")
     in_flight: int = Field(description="Requests that it has from this gateway.")
+    good: int = Field(
+        description="Complete answers with a status below 500 other than 429, since this address came into the routes."
+    )
+    bad: int = Field(description="Answers with 5xx other than 503, and those that broke off or never began; likewise.")
     leaving: bool = Field(description="Whether no route names it any more and only its last requests keep it here.")
     device_class: str | None
     devices: int | None

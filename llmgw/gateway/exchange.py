@@ -246,6 +246,7 @@ class Exchange:
         endpoint = self._endpoint
         assert endpoint is not None  # noqa: S101 - an attempt runs
         count(endpoint.route.counters.failures, reason)
+        endpoint.bad += 1
         self._release_endpoint()
         self._plane.endpoint_failed(endpoint, reason)
         return endpoint
@@ -264,8 +265,11 @@ class Exchange:
         now = self._loop.time()
         if self._first_byte_at is None:
             self._first_byte_at = now
-        if self._endpoint is not None:
-            self._endpoint.last_byte = now
+        endpoint = self._endpoint
+        if endpoint is not None:
+            endpoint.last_byte = now
+            if complete:
+                endpoint.answered(self._status)
         self.deadline = now + self._plane.table.gateway.idle_timeout_s
         if complete:
             self._upstream = None
@@ -301,10 +305,10 @@ class Exchange:
             self._drop_upstream(None)
             client_transport(self._send).abort()
         elif self._status is not None:
-            self._drop_upstream("idle_timeout")
+            self._drop_upstream("idle_timeout", late=True)
             self._cut()
         elif self._upstream is not None:
-            self._drop_upstream("first_byte_timeout")
+            self._drop_upstream("first_byte_timeout", late=True)
             self._fail(refusals.FIRST_BYTE_TIMEOUT)
         else:
             self._fail(refusals.BODY_TIMEOUT)
@@ -314,14 +318,15 @@ class Exchange:
         self._drop_upstream(None)
         client_transport(self._send).abort()
 
-    def _drop_upstream(self, reason: str | None) -> None:
-        """Leaves the engine, which is not to blame by this alone."""
+    def _drop_upstream(self, reason: str | None, *, late: bool = False) -> None:
+        """Leaves the engine, which is not unhealthy by this alone. `late`: its answer was not there in time."""
         if self._upstream is not None:
             self._upstream.abort()
             self._upstream = None
         if self._endpoint is not None:
             if reason is not None:
                 count(self._endpoint.route.counters.failures, reason)
+            self._endpoint.bad += late
             self._release_endpoint()
 
     def _fail(self, refused: Refusal) -> None:

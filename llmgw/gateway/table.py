@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable
 
 from llmgw.gateway.auth import Keyring
 from llmgw.gateway.counters import ServiceCounters
-from llmgw.gateway.health import Health, Probe, State, after_failure, after_probe, restarted, unknown
+from llmgw.gateway.health import UNAVAILABLE, Health, Probe, State, after_failure, after_probe, restarted, unknown
 from llmgw.gateway.upstream import Pool
 from llmgw.model.replica import GatewaySpec
 from llmgw.model.route import Bundle, Endpoint, Route
+
+TOO_MANY_REQUESTS = 429
+SERVER_ERROR = 500
 
 Secrets = Callable[[str], str | None]
 """The value of an environment variable of the gateway, or None."""
@@ -31,16 +34,29 @@ class LiveEndpoint:
     """One endpoint as this gateway sees it.
 
     `last_byte`: loop time at which a request last got data from it. `after_line`: what follows the request line in
-    every request to it: host, and the engine's key.
+    every request to it: host, and the engine's key. `good`, `bad`: how many requests it answered well and how many not,
+    since this address came into the table (G7).
     """
 
-    __slots__ = ("_key", "after_line", "health", "in_flight", "last_byte", "leaving", "pool", "route", "spec")
+    __slots__ = (
+        "_key",
+        "after_line",
+        "bad",
+        "good",
+        "health",
+        "in_flight",
+        "last_byte",
+        "leaving",
+        "pool",
+        "route",
+        "spec",
+    )
 
     def __init__(self, spec: Endpoint, route: LiveRoute, key: str | None, now: float) -> None:
         self.spec = spec
         self.route = route
         self.health: Health = unknown(now)
-        self.in_flight = 0
+        self.in_flight = self.good = self.bad = 0
         self.last_byte = 0.0
         self.leaving = False
         self.pool = Pool(spec.address, spec.port)
@@ -73,6 +89,13 @@ class LiveEndpoint:
         if key != self._key:
             self._key = key
             self.after_line = self._after_line()
+
+    def answered(self, status: int | None) -> None:
+        """Counts a complete answer: 4xx are answers like any other, 429 and 503 say that there was no room (G7)."""
+        if status is not None and status < SERVER_ERROR:
+            self.good += status != TOO_MANY_REQUESTS
+        else:
+            self.bad += status != UNAVAILABLE
 
     def _after_line(self) -> bytes:
         head = b" HTTP/1.1\r\nhost: " + self.authority.encode() + b"\r\n"

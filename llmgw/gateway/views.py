@@ -192,6 +192,8 @@ def _endpoint(endpoint: LiveEndpoint) -> EndpointItem:
         since=endpoint.health.since,
         detail=endpoint.health.detail,
         in_flight=endpoint.in_flight,
+        good=endpoint.good,
+        bad=endpoint.bad,
         leaving=endpoint.leaving,
         device_class=spec.device_class,
         devices=spec.devices,

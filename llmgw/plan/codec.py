@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from llmgw.fleet.devices import identities_of
 from llmgw.fleet.hosts import Host, Stored
 from llmgw.model.ids import Digest
 from llmgw.model.plan import FetchWeights, Plan, PlanInputs
 from llmgw.nodekit import unitfile
+from llmgw.plan.steady import parts
 
 _SUMMARY = (
     "format_version",
@@ -66,31 +66,12 @@ def plan_summary(plan: Plan) -> dict[str, Any]:
 
 
 def plan_inputs(catalog_digest: str, hosts: tuple[Host, ...], stored: Mapping[str, Stored]) -> PlanInputs:
-    """The digests by which a saved plan is known to be still true. Facts count by what placement reads of them, not by
-    their age.
+    """The digests by which a saved plan is known to be still true. Facts count by what decisions read of them and what
+    stays from look to look, not by their age.
     """
     facts = {
-        name: {part: Digest(unitfile.digest(value)) for part, value in sorted(_steady(one).items())}
+        name: {part: Digest(unitfile.digest(value)) for part, value in sorted(parts(one).items())}
         for name, one in sorted(stored.items())
     }
     inventory = [[host.name, host.node, host.gateway, host.variables] for host in hosts]
     return PlanInputs(Digest(catalog_digest), Digest(unitfile.digest(inventory)), facts)
-
-
-def _steady(stored: Stored) -> dict[str, Any]:
-    """What is known of a host without what changes from one look to the next."""
-    if stored.facts is None:
-        return {"answers": stored.unreachable_since is None}
-    facts = stored.facts
-    return {
-        "answers": stored.unreachable_since is None,
-        "devices": identities_of(facts) or (),
-        "memory": facts.memory and facts.memory.total_bytes,
-        "kept_away": [facts.cordoned, facts.drained],
-        "engines": facts.engines and [vars(engine) for engine in facts.engines],
-        "units": [
-            [unit.name, unit.actual_text_digest, unit.running_digest, unit.active_state] for unit in facts.units or ()
-        ],
-        "boot_id": facts.system and facts.system.boot_id,
-        "blocked": [finding.subject for finding in facts.findings if finding.severity == "block"],
-    }

@@ -57,12 +57,10 @@ def rollings(
             replaced.setdefault(change.action.service, []).append(change)
     if not replaced:
         return ()
-    services = {one.name: one for one in outcome.board.catalog.services}
     finder = StandIns(outcome.board, _held(changes))
     planner = _Planner(outcome, changes, late, finder, render)
-    found = [
-        planner.rolling(services[service], replaced[service]) for service in sorted(replaced) if service in services
-    ]
+    services = outcome.board.catalog.services
+    found = [planner.rolling(one, replaced[one.name]) for one in services if one.name in replaced]
     finder.leave()
     return tuple(found)
 

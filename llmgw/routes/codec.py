@@ -32,6 +32,14 @@ def dump_bundle(bundle: Bundle) -> str:
     return _BUNDLE.dump_json(bundle).decode() + "\n"
 
 
+def dump_halves(bundle: Bundle) -> tuple[str, str]:
+    """The bundle as two JSON objects: what its routes are, and what the bundles of one plan have in common (fleet and
+    plan). The keys of both together are the bundle.
+    """
+    common = {"fleet", "plan"}
+    return _BUNDLE.dump_json(bundle, exclude=common).decode(), _BUNDLE.dump_json(bundle, include=common).decode()
+
+
 def load_bundle(data: bytes, path: str = "bundle.json") -> Bundle:
     """The bundle in `data`.
 

@@ -157,7 +157,7 @@ def controller(site: Site, tmp_path: Path) -> Iterator[Site]:
     site.lab.ssh(GATEWAY, "systemctl reset-failed", check=True)
 
 
-def test_timers_read_the_fleet_again_and_again_and_apply_only_where_that_is_asked_for(controller: Site) -> None:
+def test_timers_read_the_fleet_again_and_again_and_mend_it_only_where_that_is_asked_for(controller: Site) -> None:
     ssh = controller.lab.ssh
 
     def run(*arguments: str, interval_s: int, **values: Any) -> int:
@@ -186,12 +186,23 @@ def test_timers_read_the_fleet_again_and_again_and_apply_only_where_that_is_aske
         -1
     ]
     assert float(exposure.split(": ")[1].split()[0]) <= 4.0, exposure
-    asked = {"interval_s": 3600, "llmgw_reconcile": True, "llmgw_reconcile_interval_s": 3600}
+    ssh(GATEWAY, f"install -d -o deploy {HOME}/metrics", check=True)
+    written = f"{HOME}/metrics/llmgw.prom"
+    asked: dict[str, Any] = {
+        "interval_s": 3600,
+        "llmgw_reconcile": True,
+        "llmgw_reconcile_interval_s": 3600,
+        "llmgw_reconcile_max_actions": 7,
+        "llmgw_reconcile_metrics_file": written,
+    }
     assert run(**asked) > 0
     assert run("--check", **asked) == 0
     assert timers() == {*reading, "llmgw-reconcile.timer"}
-    applied = ssh(GATEWAY, "systemctl start llmgw-reconcile.service; journalctl -u llmgw-reconcile", timeout=180).stdout
-    assert "Plan:" in applied, applied[-3000:]
+    said = ssh(GATEWAY, "systemctl start llmgw-reconcile.service; journalctl -u llmgw-reconcile", timeout=180).stdout
+    assert ssh(GATEWAY, "systemctl show -P Result llmgw-reconcile.service").stdout == "success\n", said[-3000:]
+    told = ssh(GATEWAY, f"cat {written}", check=True).stdout
+    assert 'llmgw_reconcile_rounds_total{outcome="error"} 0.0' in told
+    assert "llmgw_reconcile_budget_left 7.0" in told, "routes alone take no action"
     assert run(interval_s=3600) > 0
     assert timers() == reading
     ssh(GATEWAY, "! systemctl cat llmgw-reconcile.service", check=True)

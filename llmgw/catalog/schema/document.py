@@ -7,9 +7,10 @@ import types
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from llmgw.catalog.schema.base import Entry
+from llmgw.catalog import codes
+from llmgw.catalog.schema.base import Entry, refuse
 from llmgw.catalog.schema.gateway import Fleet, Gateway
 from llmgw.catalog.schema.models import Model
 from llmgw.catalog.schema.profiles import Profile
@@ -20,13 +21,21 @@ from llmgw.catalog.tree import Path
 _Mark = TypeVar("_Mark")
 
 
+def _said(value: object) -> object:
+    """What stands below `services`. Nothing at all is more likely a file that was cut off than a wish to stop all."""
+    if value is None:
+        why = "nothing is written after it, which would stop everything that runs"
+        raise refuse(codes.EMPTY, why, "Restore what was there, or write `services: {}` to run nothing.")
+    return value
+
+
 class Document(Entry):
     """The catalog: which models are served, how, and under which names. Each of its files may hold a part of it."""
 
     version: Literal[1] = Field(description="Version of this format.", examples=[1])
     models: Table[Name, Model] = Field(default_factory=dict, description="Weights by name.")
     profiles: Table[Name, Profile] = Field(default_factory=dict, description="Ways to serve a model, by name.")
-    services: Table[ServiceKey, Service] = Field(
+    services: Annotated[Table[ServiceKey, Service], BeforeValidator(_said)] = Field(
         description="What clients call, by name. `{}` takes everything down.", examples=[{}]
     )
     gateway: Gateway = Field(default_factory=Gateway, description="Settings of the gateways.")

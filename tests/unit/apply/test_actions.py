@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from llmgw.apply import actions
+from llmgw.apply.inputs import inputs_of
+from llmgw.apply.saved import SavedOptions, saved_text
+from llmgw.catalog.load import load_catalog
+from llmgw.decide import Options, decide
 from llmgw.errors import LlmgwError
 from llmgw.fleet import store
 from llmgw.fleet.hosts import Host
@@ -147,8 +151,17 @@ def request(folder: Path, **values: Any) -> actions.Request:
     return actions.Request(**whole | values)
 
 
+def made_of(asked: actions.Request) -> dict[str, Any]:
+    return actions.make_plan(asked, asked.catalog.parent / "bulk")
+
+
+def bundle_of(step: dict[str, Any]) -> str:
+    routes, rest = (Path(step[key]).read_text(encoding="utf-8") for key in ("path", "rest_path"))
+    return f"{routes[:-1]},{rest[1:]}"
+
+
 def test_a_plan_is_steps_and_text_as_plain_json(folder: Path) -> None:
-    made = actions.make_plan(request(folder))
+    made = made_of(request(folder))
     assert json.loads(json.dumps(made)) == made
     assert made["changes"]
     assert made["summary"] == "Plan: 2 to create."
@@ -158,21 +171,21 @@ def test_a_plan_is_steps_and_text_as_plain_json(folder: Path) -> None:
 
 
 def test_hosts_outside_the_limit_are_left_alone_and_named(folder: Path) -> None:
-    made = actions.make_plan(request(folder, in_play=frozenset({"gw", "n1"})))
+    made = made_of(request(folder, in_play=frozenset({"gw", "n1"})))
     assert sorted(made["steps"][0]["hosts"]) == ["n1"]
     assert "! n2 is left alone in this run" in made["text"]
 
 
 def test_broken_facts_are_a_problem_of_their_host_and_the_plan_goes_on(folder: Path) -> None:
     (folder / "facts" / "n2.json").write_bytes(b"{")
-    made = actions.make_plan(request(folder))
+    made = made_of(request(folder))
     assert len(made["problems"]) == 1
     assert "n2.json" in made["problems"][0]
 
 
 def test_a_node_that_nobody_has_is_an_error(folder: Path) -> None:
     with pytest.raises(LlmgwError, match="the inventory has no host n9"):
-        actions.make_plan(request(folder, lost=("n1", "n9")))
+        made_of(request(folder, lost=("n1", "n9")))
 
 
 def test_a_declared_loss_moves_its_replicas_and_mass_loss_needs_to_be_allowed(folder: Path) -> None:
@@ -181,12 +194,12 @@ def test_a_declared_loss_moves_its_replicas_and_mass_loss_needs_to_be_allowed(fo
     for one in world.fleet.nodes:
         assert one.facts is not None
         store.save(folder / "facts", one.name, one.facts)
-    moved = actions.make_plan(request(folder, lost=("n1",)))
+    moved = made_of(request(folder, lost=("n1",)))
     assert "1 to move" in moved["summary"]
-    frozen = actions.make_plan(request(folder, lost=("n1", "n2")))
+    frozen = made_of(request(folder, lost=("n1", "n2")))
     assert frozen["text"][0].startswith("! frozen: 2 of 2 nodes are lost at once")
     assert frozen["unplaced"] == []
-    allowed = actions.make_plan(request(folder, lost=("n1", "n2"), allow_mass_loss=True))
+    allowed = made_of(request(folder, lost=("n1", "n2"), allow_mass_loss=True))
     assert allowed["unplaced"] == ["chat/0", "chat/1"]
 
 
@@ -196,8 +209,8 @@ def test_settled_routes_name_what_serves_now_and_outrank_all_before(folder: Path
     (known,) = [one.facts for one in world.fleet.nodes if one.name == "n1"]
     assert known is not None
     store.save(folder / "facts", "n1", replace(known, generation=41))
-    (step,) = actions.settle(request(folder))["steps"]
-    bundle = load_bundle(step["bundle"].encode())
+    (step,) = actions.settle(request(folder), folder / "bulk")["steps"]
+    bundle = load_bundle(bundle_of(step).encode())
     assert [endpoint.id for route in bundle.routes.routes for endpoint in route.endpoints] == ["chat/0@n1"]
     assert step["generation"] == bundle.generation
     assert bundle.generation > 42, "an interrupted apply may have published 42"
@@ -206,10 +219,10 @@ def test_settled_routes_name_what_serves_now_and_outrank_all_before(folder: Path
 
 def test_a_node_out_of_reach_is_named_and_the_others_are_planned(folder: Path) -> None:
     actions.keep_facts(folder / "facts", {"n2": {"unreachable": True, "msg": "no route"}}, NOW)
-    made = actions.make_plan(request(folder))
+    made = made_of(request(folder))
     assert sorted(made["steps"][0]["hosts"]) == ["n1"]
     assert any(line.startswith("! n2 does not answer") for line in made["text"])
-    assert NodeState.UNREACHABLE.value in made["steps"][-1]["bundle"]
+    assert NodeState.UNREACHABLE.value in bundle_of(made["steps"][-1])
 
 
 def test_a_host_that_answers_nonsense_costs_only_itself(tmp_path: Path) -> None:
@@ -223,3 +236,70 @@ def test_a_host_that_answers_nonsense_costs_only_itself(tmp_path: Path) -> None:
     }
     kept = actions.keep_facts(tmp_path, answers, NOW)
     assert (kept["stored"], sorted(kept["missing"])) == (["n3"], ["n1", "n2"])
+
+
+def test_the_bulk_of_a_plan_lies_in_files_that_only_their_owner_can_read(folder: Path) -> None:
+    made = made_of(request(folder))
+    start, publish = made["steps"]
+    told = start["hosts"]["n1"]
+    assert told["units"] == ["llmgw-chat.0.0.service"]
+    (unit,) = json.loads(Path(told["path"]).read_text(encoding="utf-8"))["present"]
+    assert "ExecStart=" in unit["text"]
+    assert not {"bundle", "bundle_rest"} & publish.keys()
+    assert load_bundle(bundle_of(publish).encode()).generation == publish["generation"]
+    assert "ExecStart" not in json.dumps(made)
+    assert Path(publish["path"]).parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_run_knows_whom_it_concerns_who_began_it_and_what_tells_it_from_others(folder: Path) -> None:
+    made, again = made_of(request(folder)), made_of(request(folder))
+    assert made["touched"] == made["in_play"] == ["gw", "n1", "n2"]
+    assert made["of_host"] == {"n1": [0], "n2": [0], "gw": [1]}
+    assert made["plan_id"] != again["plan_id"]
+    assert len(made["plan_id"]) == 16
+    assert made["by"] == made["record"]["by"]
+    assert made["record"]["generation"] == made["steps"][0]["generation"]
+    assert made["at_once"] == 0
+
+
+def test_gateways_are_in_every_run_that_changes_something_so_that_a_failure_leaves_them_true_routes(
+    folder: Path,
+) -> None:
+    made = made_of(request(folder, in_play=frozenset({"gw", "n1"})))
+    assert made["touched"] == ["gw", "n1"]
+
+
+def test_a_run_without_anything_to_do_touches_nobody(folder: Path) -> None:
+    (folder / "catalog.yaml").write_text(CATALOG % 0, encoding="utf-8")
+    quiet = made_of(request(folder, hosts=HOSTS[1:], in_play=frozenset({"n1", "n2"})))
+    assert (quiet["steps"], quiet["touched"], quiet["changes"]) == ([], [], False)
+    assert not (folder / "bulk").exists()
+
+
+def test_what_puts_a_wave_back_is_found_by_wave_and_service(folder: Path) -> None:
+    world = World(fleet(*(replace(node(name), address=f"10.0.0.{name[1]}") for name in ("n1", "n2"))))
+    world.apply(load_catalog(folder / "catalog.yaml"))
+    for one in world.fleet.nodes:
+        assert one.facts is not None
+        store.save(folder / "facts", one.name, one.facts)
+    text = CATALOG.replace("devices: cpu", "devices: cpu, args: [--x]") % 2
+    (folder / "catalog.yaml").write_text(text, encoding="utf-8")
+    made = made_of(request(folder))
+    assert "2 to update" in made["summary"]
+    numbers = [number for services in made["undo"].values() for found in services.values() for number in found]
+    assert sorted(numbers) == list(range(len(made["undo_steps"])))
+    assert made["undo_steps"], "a wave that replaces what runs can be put back"
+    assert {name for services in made["undo"].values() for name in services} == {"chat"}
+    for host, own in made["undo_of_host"].items():
+        assert all(host in made["undo_steps"][number]["hosts"] for number in own)
+
+
+def test_another_plan_than_the_saved_one_is_refused_and_says_what_changed(folder: Path) -> None:
+    inputs = inputs_of(load_catalog(folder / "catalog.yaml"), HOSTS, folder / "facts", NOW)
+    plan = decide(load_catalog(folder / "catalog.yaml"), inputs.fleet, Options(inputs=inputs.digests)).plan
+    path = folder / "saved.json"
+    path.write_text(saved_text(plan, SavedOptions(), "ops@ctl1", NOW), encoding="utf-8")
+    assert made_of(request(folder, saved=path))["summary"] == "Plan: 2 to create."
+    (folder / "catalog.yaml").write_text(CATALOG % 1, encoding="utf-8")
+    with pytest.raises(LlmgwError, match="The catalog has changed"):
+        made_of(request(folder, saved=path))

@@ -49,4 +49,4 @@ def test_a_playbook_stores_no_facts_beside_kept_ones_and_makes_no_plan_of_them(t
         actions.keep_facts(tmp_path, {"n1": {"unreachable": True}}, 5.0)
     assert [path.name for path in tmp_path.iterdir()] == ["at"]
     with pytest.raises(LlmgwError, match="kept as of"):
-        actions.make_plan(actions.Request(tmp_path / "catalog.yaml", tmp_path, (), 5.0, frozenset()))
+        actions.make_plan(actions.Request(tmp_path / "catalog.yaml", tmp_path, (), 5.0, frozenset()), tmp_path / "bulk")

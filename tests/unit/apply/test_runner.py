@@ -22,7 +22,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str)
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return runner._environment()
+    return runner._environment(folder)
 
 
 def test_our_own_collection_is_ahead_of_every_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,10 +5,15 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from llmgw.apply.steps import steps_of
+from llmgw.apply.publishing import Publishing
+from llmgw.apply.steps import steps_of, undo_of
 from llmgw.decide import Options, decide
+from llmgw.model.ids import EndpointId, ServiceName
 from llmgw.model.node import FleetSnapshot, GatewayHost, NodeState
+from llmgw.model.plan import Publish, StartMembers, Step, StopMembers, Trial, Wave
 from llmgw.model.replica import Catalog
+from llmgw.model.route import RouteTable
+from llmgw.model.unit import UnitFile
 from llmgw.nodekit import unitfile
 from llmgw.routes.codec import load_bundle, routes_digest
 from tests.support.fleets import catalog, fleet, node, profile, service
@@ -26,7 +31,13 @@ def running(replicas: int = 2, **more: Any) -> World:
 
 
 def steps(world: World, wanted: Catalog, options: Options | None = None, **more: Any) -> list[dict[str, Any]]:
-    return steps_of(decide(wanted, world.fleet, options), world.fleet, more.get("in_play", ALL))
+    decision = decide(wanted, world.fleet, options)
+    return list(steps_of(decision, Publishing(decision, world.fleet, more.get("in_play", ALL))))
+
+
+def whole(step: dict[str, Any]) -> str:
+    """The bundle of a step."""
+    return f"{step['bundle'][:-1]},{step['bundle_rest'][1:]}"
 
 
 def kinds(found: list[dict[str, Any]]) -> list[str]:
@@ -61,14 +72,14 @@ def test_steps_are_plain_json_with_everything_that_a_module_needs() -> None:
 def test_a_published_step_carries_a_whole_bundle() -> None:
     world = World(fleet(node("n1")))
     decision = decide(catalog(service(replicas=1)), world.fleet)
-    publish = steps_of(decision, world.fleet, ALL)[-1]
-    bundle = load_bundle(publish["bundle"].encode())
+    *_before, publish = steps_of(decision, Publishing(decision, world.fleet, ALL))
+    bundle = load_bundle(whole(publish).encode())
     assert bundle.generation == publish["generation"] == decision.plan.generation
     assert bundle.routes == decision.routes
     assert bundle.routes_digest == publish["routes_digest"] == routes_digest(decision.routes)
     assert [one["name"] for one in (bundle.fleet or {})["nodes"]] == ["n1"]
     assert (bundle.plan or {})["generation"] == bundle.generation
-    assert "ExecStart" not in publish["bundle"], "units' texts are no business of gateways"
+    assert "ExecStart" not in whole(publish), "units' texts are no business of gateways"
     assert bundle.written_at == world.fleet.taken_at
 
 
@@ -96,8 +107,15 @@ def test_a_host_is_told_what_it_holds_when_the_steps_before_went_well() -> None:
 def test_after_a_stop_a_host_is_expected_to_hold_the_unit_no_more() -> None:
     world = World(fleet(node("n1")))
     world.apply(catalog(service(replicas=2)))
-    wanted = catalog(service(replicas=1, profiles=(profile(args=("--x",)),)))
-    stop, update = (step["hosts"]["n1"] for step in steps(world, wanted) if step["kind"] == "units")
+    first, second = units_of(world)
+    stop, update = (
+        step["hosts"]["n1"]
+        for step in with_waves(
+            world,
+            Wave("stop chat/1", (StopMembers(((second.node, second.name),)),)),
+            Wave("update chat/0", (StartMembers((first,)),)),
+        )[0]
+    )
     assert (stop["absent"], stop["present"]) == (["llmgw-chat.1.0.service"], [])
     assert sorted(stop["expected"]) == ["llmgw-chat.0.0.service", "llmgw-chat.1.0.service"]
     assert sorted(update["expected"]) == ["llmgw-chat.0.0.service"]
@@ -139,6 +157,84 @@ def test_a_step_tells_how_many_hosts_wait_for_one_another() -> None:
     pair = of("pair", cards_for(1, A100, nodes=2), 2)
     alone = of("alone", cards_for(1, A100), 1)
     decision = decide(catalog(pair, alone), site.fleet)
-    found = steps_of(decision, site.fleet, frozenset(one.name for one in site.fleet.nodes))
+    in_play = frozenset(one.name for one in site.fleet.nodes)
+    found = list(steps_of(decision, Publishing(decision, site.fleet, in_play)))
     assert [step["at_once"] for step in found if step["kind"] == "units"] == [4]
     assert len(found[0]["hosts"]) == 5
+
+
+def test_a_drain_that_some_gateway_cannot_answer_for_is_followed_by_a_wait_for_the_deadline() -> None:
+    world = running(3)
+    wanted = catalog(service(replicas=1, drain_timeout_s=17))
+    assert kinds(steps(world, wanted)) == ["publish", "units"]
+    world.fleet = with_gateways(world, up=NodeState.OK, away=NodeState.UNREACHABLE)
+    found = steps(world, wanted, in_play=ALL | {"up", "away"})
+    assert kinds(found) == ["publish", "wait", "units"]
+    assert (found[1]["seconds"], found[1]["hosts"]) == (17, [])
+
+
+def test_a_host_that_hangs_is_given_up_after_the_longest_that_its_step_may_take() -> None:
+    world = World(fleet(node("n1")))
+    start, publish = steps(world, catalog(service(replicas=1)))
+    (unit,) = start["hosts"]["n1"]["present"]
+    ready = max(unit["readiness"]["start_timeout_s"], unit["readiness"]["ready_timeout_s"])
+    assert start["timeout_s"] > 2 * unit["stop_timeout_s"] + 3 * ready
+    assert publish["timeout_s"] > 40
+    trial = Trial((EndpointId("chat/0@n1"),), 20, 0, 600)
+    tried = with_waves(world, Wave("canary", (Publish(RouteTable(()), trials=(trial,), drain_timeout_s=30),)))
+    (step,) = tried[0]
+    assert step["timeout_s"] > 670
+    assert step["trials"] == [{"endpoints": ["chat/0@n1"], "answers": 20, "max_errors": 0, "timeout_s": 600}]
+
+
+def with_waves(world: World, *waves: Wave) -> tuple[list[dict[str, Any]], list[tuple[str, str, dict[str, Any]]]]:
+    """The steps of these waves and what puts them back."""
+    decision = decide(catalog(service(replicas=2)), world.fleet)
+    decision = replace(decision, plan=replace(decision.plan, generation=7, waves=waves))
+    publishing = Publishing(decision, world.fleet, ALL)
+    return list(steps_of(decision, publishing)), list(undo_of(decision, publishing))
+
+
+def units_of(world: World) -> tuple[UnitFile, ...]:
+    return decide(catalog(service(replicas=2)), world.fleet).units
+
+
+def test_what_a_wave_touched_of_a_service_can_be_put_back_from_any_point_of_it() -> None:
+    world = World(fleet(node("n1"), node("n2")))
+    first, second = units_of(world)
+    routes = RouteTable(())
+    back = (StartMembers((first,)), Publish(routes), StopMembers(((second.node, second.name),)))
+    waves = (
+        Wave("update chat/0", (Publish(routes), StartMembers((first,)), Publish(routes))),
+        Wave("update chat/1", (Publish(routes), StartMembers((second,))), {ServiceName("chat"): back}),
+    )
+    made, undone = with_waves(world, *waves)
+    assert [(wave, service) for wave, service, _step in undone] == [("2", "chat")] * 3
+    start, publish, stop = (step for _wave, _service, step in undone)
+    assert json.loads(json.dumps(undone[0][2])) == start
+    assert start["title"] == "put back chat (wave 2: update chat/1)"
+    assert (start["kind"], start["wave"], start["generation"]) == ("units", 2, 7)
+    assert set(start["hosts"]["n1"]) == {"present", "absent"}, "the host is somewhere in the middle of the wave"
+    assert [unit["name"] for unit in start["hosts"]["n1"]["present"]] == [first.name]
+    assert stop["hosts"][second.node]["absent"] == [second.name]
+    published = [step["generation"] for step in made if step["kind"] == "publish"]
+    assert published == [7, 8, 9]
+    assert publish["generation"] == load_bundle(whole(publish).encode()).generation == 10
+
+
+def test_routes_that_are_put_back_for_several_services_outrank_one_another_in_order() -> None:
+    world = World(fleet(node("n1"), node("n2")))
+    undo: dict[ServiceName, tuple[Step, ...]] = {
+        ServiceName(name): (Publish(RouteTable(())),) for name in ("zeta", "alpha")
+    }
+    _made, undone = with_waves(world, Wave("a", (), undo), Wave("b", (), undo))
+    assert [(wave, service, step["generation"]) for wave, service, step in undone] == [
+        ("1", "alpha", 7),
+        ("1", "zeta", 8),
+        ("2", "alpha", 9),
+        ("2", "zeta", 10),
+    ]
+
+
+def test_a_plan_that_puts_nothing_back_has_no_steps_for_it() -> None:
+    assert with_waves(World(fleet(node("n1"))), Wave("start chat/0", ()))[1] == []

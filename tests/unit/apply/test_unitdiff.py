@@ -8,7 +8,7 @@ import pytest
 
 from llmgw.apply.unitdiff import UnitDiff, unit_diffs
 from llmgw.decide import decide
-from llmgw.model.replica import Catalog
+from llmgw.model.replica import Catalog, RolloutSpec
 from llmgw.nodekit import contract
 from tests.support.fleets import catalog, fleet, node, profile, service
 from tests.support.world import World
@@ -61,29 +61,38 @@ def test_units_are_sorted_by_node_and_name() -> None:
     ]
 
 
-DRIFTS: list[tuple[str, str, str, Callable[[contract.ObservedUnit], contract.ObservedUnit]]] = [
-    ("edited", "rewritten", "edited by hand", lambda one: replace(one, edited=True)),
-    ("deleted", "rewritten", "its file is missing", lambda one: replace(one, actual_text_digest=None, text=None)),
-    ("disabled", "rewritten", "not enabled", lambda one: replace(one, enabled=False)),
-    ("stopped", "started", "stopped", lambda one: replace(one, active_state="inactive", sub_state="dead")),
-    (
-        "failed",
-        "started",
-        "failed (oom-kill)",
-        lambda one: replace(one, active_state="failed", result="oom-kill"),
-    ),
-    ("old", "restarted", "runs something older than its file", lambda one: replace(one, running_digest="sha256:old")),
+DRIFTS: list[tuple[str, str, Callable[[contract.ObservedUnit], contract.ObservedUnit]]] = [
+    ("edited", "rewritten", lambda one: replace(one, edited=True)),
+    ("missing", "rewritten", lambda one: replace(one, actual_text_digest=None, text=None)),
+    ("disabled", "rewritten", lambda one: replace(one, enabled=False)),
+    ("stopped", "started", lambda one: replace(one, active_state="inactive", sub_state="dead")),
+    ("stopped", "started", lambda one: replace(one, active_state="failed", result="oom-kill")),
+    ("older", "restarted", lambda one: replace(one, running_digest="sha256:old")),
 ]
 
 
-@pytest.mark.parametrize(("_name", "change", "says", "edit"), DRIFTS, ids=[case[0] for case in DRIFTS])
+@pytest.mark.parametrize(("kind", "change", "edit"), DRIFTS)
 def test_drift_is_told_apart_from_what_the_catalog_changes(
-    _name: str, change: str, says: str, edit: Callable[[contract.ObservedUnit], contract.ObservedUnit]
+    kind: str, change: str, edit: Callable[[contract.ObservedUnit], contract.ObservedUnit]
 ) -> None:
     one = world()
     one.change(UNIT, edit)
     (found,) = diffs(one)
-    assert (found.change, found.drift) == (change, (says,))
+    assert (found.change, found.drift) == (change, (kind,))
+
+
+def test_what_a_refused_rollout_holds_up_is_shown_as_such() -> None:
+    wanted = service(
+        replicas=1, profiles=(profile(args=("--x",)),), rollout=RolloutSpec(max_unavailable=0, max_surge=0)
+    )
+    (found,) = diffs(world(), catalog(wanted))
+    assert (found.change, found.withheld) == ("restarted", True)
+    assert any(line.startswith("+ExecStart=") for line in found.diff)
+
+
+def test_stand_ins_come_and_go_and_are_no_difference() -> None:
+    wanted = service(replicas=1, profiles=(profile(args=("--x",)),), rollout=RolloutSpec(max_surge=1))
+    assert [(one.unit, one.withheld) for one in diffs(world(), catalog(wanted))] == [(UNIT, False)]
 
 
 def test_a_unit_without_a_known_text_is_shown_whole() -> None:

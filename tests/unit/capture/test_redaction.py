@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
+import json
 import re
 from dataclasses import astuple
 from pathlib import Path
@@ -304,3 +305,21 @@ def test_the_capture_of_a_machine_has_the_name_that_it_has_inside(tmp_path: Path
 def test_redacting_a_long_text_takes_no_longer_than_reading_it(piece: str) -> None:
     names = tuple(f"n{number}" for number in range(1000))
     redacted(piece * (300_000 // len(piece)), names=names)
+
+
+def test_marks_tell_neither_who_made_them_nor_why_and_are_marks_all_the_same() -> None:
+    said = {"by": "anna@ctl1", "at": 5.0, "reason": "Anna's rack"}
+    for path in (
+        "/var/lib/llmgw/cordoned",
+        "/home/x/.local/state/llmgw/drained",
+        "/var/lib/llmgw/quarantine/GPU-1.json",
+    ):
+        told = json.loads(of_file(path, json.dumps(said).encode()))
+        assert told["at"] == 5.0
+        assert set(told) == set(said)
+        assert "nna" not in str(told)
+        assert "ctl1" not in str(told)
+    assert of_file("/var/lib/llmgw/cordoned", b"") == b""
+    for unreadable in (b"Anna was here", b'["Anna"]', b"[" * 100_000):
+        assert of_file("/var/lib/llmgw/drained", unreadable) == b"?"
+    assert of_file("/var/lib/other", b'{"by": "Anna"}') == b'{"by": "Anna"}'

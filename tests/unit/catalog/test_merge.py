@@ -27,7 +27,7 @@ def test_parts_may_hold_what_the_main_file_leaves_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["", "# later\n", "models:\n", "services: {}\n", "version: 1\n", "gateway:\n  keys:\n"]
+    "part", ["", "# later\n", "models:\n", "services:\n", "services: {}\n", "version: 1\n", "gateway:\n  keys:\n"]
 )
 def test_a_part_without_content_adds_nothing(part: str) -> None:
     assert catalog(CHAT, part) == catalog(CHAT)

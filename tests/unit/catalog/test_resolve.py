@@ -213,9 +213,15 @@ services: {chat: {profiles: [b, a]}}
     assert [profile.name for profile in catalog(text).services[0].profiles] == ["b", "a"]
 
 
-@pytest.mark.parametrize("empty", ["{}", "", "null"])
-def test_services_that_are_emptied_are_a_catalog_without_any(empty: str) -> None:
-    assert catalog(f"{ON_CPU}services: {empty}\n").services == ()
+def test_services_that_are_emptied_are_a_catalog_without_any() -> None:
+    assert catalog(f"{ON_CPU}services: {{}}\n").services == ()
+
+
+@pytest.mark.parametrize("empty", ["", "null", "~", "# {}"])
+def test_nothing_below_services_is_no_wish_to_stop_everything(empty: str) -> None:
+    (error,) = mistakes(f"{ON_CPU}services: {empty}\n")
+    assert error.code == "catalog-empty"
+    assert "`services: {}`" in (error.fix or "")
 
 
 def test_a_service_may_have_no_replicas() -> None:

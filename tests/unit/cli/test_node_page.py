@@ -124,3 +124,28 @@ def test_a_lost_card_says_why_it_is_out_whatever_its_finding_calls_it() -> None:
         f"{' ' * 13}OUT: card 5 at 0000:15:00.0 does not answer the driver",
         f"{' ' * 13}OUT: card 6 at an unknown address does not answer the driver",
     ]
+
+
+def test_a_page_tells_who_marked_the_node_and_its_devices_when_and_why() -> None:
+    known = replace(
+        facts("n1", gpus=3),
+        cordoned=True,
+        drained=True,
+        cordon_mark=contract.NodeMark("ops@ctl1", NOW - 7200, "new kernel"),
+        quarantined=(contract.QuarantinedDevice("GPU-n1-2", "gpu-lost", "card 2 is gone", NOW - 60, "ops@ctl2"),),
+    )
+    one = replace(with_facts(node("n1"), known), cordoned=True, drained=True)
+    lines = node_lines("n1", known, one, NOW)
+    assert lines[2:6] == [
+        "  cordoned  by ops@ctl1 2h ago: new kernel",
+        "  drained   by a mark that does not tell by whom and why",
+        "  out       2 (GPU-n1-2) quarantined by ops@ctl2 1m ago: card 2 is gone",
+        f"  address   {one.address}",
+    ]
+    assert "  cordoned  by ops@ctl1: new kernel" in node_lines("n1", known)
+
+
+def test_a_page_tells_that_a_host_variable_keeps_the_node_out() -> None:
+    one = replace(node("n1"), drained=True)
+    assert "  drained   by its host variable llmgw_drained" in node_lines("n1", one.facts, one, NOW)
+    assert not any(line.startswith(("  cordoned", "  out")) for line in node_lines("n1", one.facts, one, NOW))

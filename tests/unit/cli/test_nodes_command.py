@@ -94,7 +94,7 @@ def test_a_node_that_the_inventory_lacks_is_an_error_that_names_some_that_it_has
 ) -> None:
     for called in (llmgw("nodes", "n9", "-i", directory.path), llmgw("nodes", "--lost", "n9", "-i", directory.path)):
         assert (called.status, called.out) == (1, "")
-        assert called.err == "llmgw: the inventory has no node n9 [unknown-host]\n    fix: it has n1, n2\n"
+        assert called.err == "llmgw: the inventory has no node n9 [unknown-host]\n    fix: there are n1, n2\n"
 
 
 def test_a_fabric_that_makes_no_sense_is_told_with_every_mistake_and_the_table_is_shown_without_fabrics(

@@ -4,11 +4,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from llmgw.apply.saved import SavedOptions, read
+from llmgw.fleet import store
+from llmgw.model.plan import PLAN_FORMAT
+from llmgw.nodekit import contract
 from llmgw.plan.codec import load_plan
 from tests.support.fleet_directory import CATALOG, HOSTS, Called, FleetDirectory
 from tests.support.fleets import facts
@@ -19,7 +25,8 @@ Call = Callable[..., Called]
 def test_a_fresh_fleet_is_planned_from_its_stored_facts(directory: FleetDirectory, llmgw: Call) -> None:
     assert llmgw("plan", "-i", directory.path) == Called(
         0,
-        "+ chat/0  create  n1 by cpu\n+ chat/1  create  n2 by cpu\n\nPlan: 2 to create.\n",
+        "+ chat/0  create  n1 by cpu\n+ chat/1  create  n2 by cpu\n\nPlan: 2 to create.\n"
+        "The facts are less than a minute old.\n",
         "",
     )
 
@@ -29,8 +36,101 @@ def test_waves_and_unchanged_replicas_are_shown_when_asked_for(directory: FleetD
     called = llmgw("plan", "-i", directory.path, "--all", "--waves")
     assert called.out.splitlines()[:2] == ["  chat/0  keep    n1", "+ chat/1  create  n2 by cpu"]
     assert "\n1. start chat/1\n" in called.out
+    assert called.out.splitlines()[-5:] == [
+        "After this plan:",
+        "  chat  2 of 2 replicas: 1 on n1, 1 on n2",
+        "  n1  1 replica  no devices",
+        "  n2  1 replica  no devices",
+        "The facts are less than a minute old.",
+    ]
     short = llmgw("plan", "-i", directory.path)
     assert "chat/0" not in short.out
+    assert "After this plan" not in short.out
+
+
+def test_a_plan_by_old_facts_says_so(directory: FleetDirectory, llmgw: Call) -> None:
+    store.save(directory.facts, "n1", replace(facts("n1"), collected_at=time.time() - 12 * 60 - 30))
+    old = "The facts of n1 are 12 min old: `llmgw facts refresh` reads them anew.\n"
+    assert llmgw("plan", "-i", directory.path).out.endswith(old)
+    assert llmgw("plan", "-i", directory.path, "--scale", "chat=3").out.endswith(old)
+    assert "facts up to 12 min old" in llmgw("plan", "-i", directory.path, "--markdown").out
+
+
+REFUSED = CATALOG.replace("devices: cpu", "devices: cpu, args: [--x], min_memory_gb: 40").replace(
+    "replicas: 2", "replicas: 2, rollout: {max_unavailable: 0}"
+)
+
+
+@pytest.mark.parametrize("switches", [(), ("--detailed-exitcode",), ("--json",), ("--markdown",)])
+def test_what_cannot_be_rolled_out_ends_with_3(
+    directory: FleetDirectory, llmgw: Call, switches: tuple[str, ...]
+) -> None:
+    directory.applied()
+    directory.catalog(REFUSED)
+    called = llmgw("plan", "-i", directory.path, *switches)
+    assert called.status == 3
+    assert "no place is free for a stand-in" in called.out
+
+
+def test_drift_that_an_apply_puts_right_is_something_to_do(directory: FleetDirectory, llmgw: Call) -> None:
+    directory.applied()
+    asked = ("plan", "-i", directory.path, "--detailed-exitcode")
+    assert llmgw(*asked).status == 0
+    known = store.load(directory.facts, "n1").facts
+    assert known is not None
+    assert known.units
+    strangers = (contract.ForeignEngine(7, "vllm"),)
+    directory.store("n1", replace(known, foreign_engines=strangers))
+    called = llmgw(*asked)
+    assert called.status == 0
+    assert "! n1 has drifted: vllm (process 7) runs outside llmgw\n" in called.out
+    directory.store("n1", replace(known, units=(replace(known.units[0], edited=True),)))
+    assert llmgw(*asked).status == 2
+
+
+def test_a_comment_of_a_pull_request_is_the_plan_in_markdown(directory: FleetDirectory, llmgw: Call) -> None:
+    called = llmgw("plan", "-i", directory.path, "--markdown", "--detailed-exitcode")
+    assert (called.status, called.err) == (2, "")
+    lines = called.out.splitlines()
+    assert lines[0] == "### llmgw: 2 replicas change"
+    assert "| `chat/0` | create | `n1` |  |" in lines
+    assert "facts up to less than a minute old" not in called.out
+    assert "facts less than a minute old, catalog `sha256:" in lines[-1]
+
+
+def test_a_plan_is_saved_and_shown_all_the_same(directory: FleetDirectory, llmgw: Call) -> None:
+    file = directory.path / "plan.json"
+    called = llmgw("plan", "-i", directory.path, "--out", file, "--lost", "n2", "--allow-mass-loss")
+    assert called.out == llmgw("plan", "-i", directory.path, "--lost", "n2", "--allow-mass-loss").out
+    saved = read(file)
+    assert saved.options == SavedOptions(("n2",), allow_mass_loss=True)
+    assert [action.replica for action in saved.plan.actions] == ["chat/0", "chat/1"]
+    assert saved.plan.inputs is not None
+
+
+def test_a_plan_that_cannot_be_saved_is_not_shown_either(directory: FleetDirectory, llmgw: Call) -> None:
+    called = llmgw("plan", "-i", directory.path, "--out", directory.path / "no" / "plan.json")
+    assert (called.status, called.out) == (1, "")
+    assert "the plan cannot be saved" in called.err
+
+
+@pytest.mark.parametrize(
+    "together",
+    [
+        ("--markdown", "--json"),
+        ("--markdown", "--why", "chat"),
+        ("--markdown", "--failures"),
+        ("--markdown", "--drain", "n1"),
+        ("--out", "plan.json", "--why", "chat"),
+        ("--out", "plan.json", "--scale", "chat=3"),
+    ],
+)
+def test_what_cannot_be_answered_together_is_refused(
+    directory: FleetDirectory, llmgw: Call, together: tuple[str, ...]
+) -> None:
+    called = llmgw("plan", "-i", directory.path, *together)
+    assert (called.status, called.out) == (64, "")
+    assert "--" in called.err
 
 
 @pytest.mark.parametrize(
@@ -62,7 +162,7 @@ def test_what_cannot_be_placed_ends_with_3(directory: FleetDirectory, llmgw: Cal
 def test_json_is_the_whole_plan_with_its_version(directory: FleetDirectory, llmgw: Call) -> None:
     called = llmgw("plan", "-i", directory.path, "--json")
     document = json.loads(called.out)
-    assert document["format_version"] == 1
+    assert document["format_version"] == PLAN_FORMAT
     assert [action["replica"] for action in document["actions"]] == ["chat/0", "chat/1"]
     assert sorted(document["inputs"]["facts"]) == ["gw", "n1", "n2"]
     assert load_plan(called.out.encode()).changes

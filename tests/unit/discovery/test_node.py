@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract import NodeFacts
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import NodeFacts, NodeMark, QuarantinedDevice
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import node
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record
@@ -45,6 +45,35 @@ def test_a_node_reports_all_that_it_was_asked_for() -> None:
     assert facts.gateway is not None
     assert facts.collected_at == 1_700_000_000.0
     assert all(probe.seconds >= 0 for probe in facts.probes)
+
+
+def test_a_node_tells_who_marked_it_and_its_devices_and_what_of_that_cannot_be_read() -> None:
+    card = "GPU-6a1b2c3d-0000-1111-2222-333344445555"
+    files = {
+        **FILES,
+        f"{STATE}/cordoned": json.dumps({"by": "ops@ctl1", "at": 5.0, "reason": "fan"}),
+        f"{STATE}/drained": "{",
+        f"{STATE}/quarantine/{card}.json": json.dumps({"code": "gpu-lost", "message": "gone", "since": 7.0}),
+    }
+    facts = node.collect(FakeHost(files), node.Options())
+    assert (facts.cordoned, facts.cordon_mark) == (True, NodeMark("ops@ctl1", 5.0, "fan"))
+    assert (facts.drained, facts.drain_mark) == (True, NodeMark())
+    assert facts.quarantined == (QuarantinedDevice(card, "gpu-lost", "gone", 7.0),)
+    assert [(one.code, one.part) for one in facts.findings if one.code.startswith("mark")] == [
+        ("mark-unreadable", "state")
+    ]
+
+
+def test_a_state_directory_that_cannot_be_listed_says_nothing_of_marks() -> None:
+    class Closed(FakeHost):
+        def list(self, path: str) -> tuple[str, ...] | None:
+            return None if path == STATE else super().list(path)
+
+        def exists(self, path: str) -> bool:
+            return path == STATE or super().exists(path)
+
+    facts = node.collect(Closed(FILES), node.Options())
+    assert (facts.cordoned, facts.drained, facts.cordon_mark, facts.quarantined) == (None, None, None, None)
 
 
 def test_what_nobody_asked_for_is_unknown() -> None:
@@ -180,3 +209,11 @@ def test_a_machine_without_adapters_cards_and_imex_has_none_and_that_is_no_findi
     facts = node.collect(FakeHost(FILES), node.Options())
     assert (facts.gpus, facts.rdma_ports, facts.imex) == ((), (), None)
     assert [one.code for one in facts.findings if one.part in {"gpus", "rdma", "imex", "topology", "xids"}] == []
+
+
+def test_a_node_tells_who_applied_to_it_last() -> None:
+    noted = '{"at": 1796047380.5, "by": "ops@ctl1", "generation": 13, "plan_id": "a"}'
+    facts = node.collect(FakeHost({**FILES, f"{STATE}/applied.json": noted}), node.Options(gather=["volatile"]))
+    assert (facts.generation, facts.applied_by, facts.applied_at) == (13, "ops@ctl1", 1796047380.5)
+    before = node.collect(FakeHost(FILES), node.Options(gather=["volatile"]))
+    assert (before.generation, before.applied_by, before.applied_at) == (12, None, None)

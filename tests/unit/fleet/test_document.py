@@ -163,3 +163,23 @@ def test_fabrics_and_domains_are_told_once_and_their_nodes_say_where_they_are() 
     assert [(one["domain"]["joined"], one["domain"]["cards"]) for one in (first, second)] == [(2, 2), (1, 2)]
     assert [device["joined"] for device in second["devices"]] == [True, False]
     json.dumps(document)
+
+
+def test_marks_are_in_the_full_document_alone_with_what_is_known_of_them() -> None:
+    known = replace(
+        facts("n1"),
+        cordoned=True,
+        drained=False,
+        cordon_mark=contract.NodeMark("ops@ctl1", 5.0, "fan"),
+        quarantined=(contract.QuarantinedDevice("GPU-a", "gpu-lost", "gone", 7.0),),
+    )
+    one = with_facts(node("n1"), known)
+    assert "marks" not in fleet_document(fleet(one))["nodes"][0]
+    assert fleet_document(fleet(one), full=True)["nodes"][0]["marks"] == {
+        "cordoned": {"by": "ops@ctl1", "at": 5.0, "reason": "fan"},
+        "drained": None,
+        "quarantined": [{"device": "GPU-a", "code": "gpu-lost", "message": "gone", "since": 7.0, "by": None}],
+    }
+    unmarked = with_facts(node("n1"), replace(known, cordoned=None, quarantined=None))
+    nothing = {"cordoned": None, "drained": None, "quarantined": None}
+    assert fleet_document(fleet(unmarked), full=True)["nodes"][0]["marks"] == nothing

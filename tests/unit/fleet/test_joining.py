@@ -49,6 +49,24 @@ def test_what_was_read_is_new_and_what_was_not_stays() -> None:
     assert (found.generation, found.collected_at, found.gathered) == (5, 160.0, None)
 
 
+def test_marks_stay_as_known_until_the_state_directory_is_read_again() -> None:
+    before = replace(
+        BEFORE,
+        cordoned=True,
+        drained=True,
+        cordon_mark=contract.NodeMark("ops@ctl1"),
+        drain_mark=contract.NodeMark(reason="fan"),
+        quarantined=(contract.QuarantinedDevice("GPU-a"),),
+    )
+    found = joined(before, replace(READ, gathered=("gpus",)))
+    assert (found.cordoned, found.cordon_mark) == (True, before.cordon_mark)
+    assert (found.drained, found.drain_mark) == (True, before.drain_mark)
+    assert found.quarantined == before.quarantined
+    now = joined(before, replace(READ, gathered=("state",), cordoned=False, drained=False, quarantined=()))
+    assert (now.cordoned, now.drained, now.quarantined) == (False, False, ())
+    assert (now.cordon_mark, now.drain_mark) == (None, None)
+
+
 def test_a_card_read_anew_keeps_its_place_in_the_topology() -> None:
     assert joined(BEFORE, READ).gpus == (replace(CARD, temperature_c=75),)
 

@@ -110,11 +110,15 @@ def test_an_endpoint_that_the_gateway_cannot_reach_is_named_with_its_state() -> 
     seen = wait_ready(Gateway(sees(7, chat_0="ready", chat_1="starting")), "chat/0", "chat/1", "chat/2", timeout_s=0.2)
     assert seen.complete is False
     assert seen.detail == "chat/1 is starting, chat/2 is unknown"
+    assert seen.unready == ("chat/1", "chat/2")
 
 
 def test_no_gateway_has_nothing_to_see_and_a_mute_one_is_an_obstacle() -> None:
     assert wait_ready(Gateway(REFUSED), "chat/0").complete is True
-    assert wait_ready(Gateway(TIMEOUT), "chat/0", timeout_s=0.2).complete is False
+    mute = wait_ready(Gateway(TIMEOUT), "chat/0", timeout_s=0.2)
+    assert (mute.complete, mute.unready) == (False, ("chat/0",))
+    old = wait_ready(Gateway(sees(6, chat_0="ready")), "chat/0", timeout_s=0.2)
+    assert (old.complete, old.unready) == (False, ("chat/0",))
 
 
 def test_a_gateway_that_goes_by_newer_routes_without_what_was_started_is_not_waited_for() -> None:

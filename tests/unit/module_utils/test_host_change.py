@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import companions, host_change
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import ObservedUnit
-from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import HostChange, WantedUnit
+from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import HostChange, WantedUnit, refusals
 from tests.unit.module_utils.unit_texts import NAME, running, wanted
 
 OTHER = "llmgw-chat.1.0.service"
@@ -23,16 +23,6 @@ def compute(
     drop_ins: Mapping[str, Sequence[str]] | None = None,
 ) -> HostChange:
     return host_change.compute(units, present, absent, "/units", contents=contents or {}, drop_ins=drop_ins or {})
-
-
-def refusals(
-    units: Sequence[ObservedUnit],
-    change: HostChange,
-    expected: Mapping[str, str] | None,
-    generation: int = 5,
-    seen: int | None = None,
-) -> tuple[str, ...]:
-    return host_change.refusals(units, change, expected, generation=generation, seen_generation=seen)
 
 
 def test_a_new_unit_is_shown_whole() -> None:
@@ -95,13 +85,6 @@ def test_files_beside_a_unit_may_lie_only_where_its_own_files_lie() -> None:
     for path in ("/etc/passwd", "/var/lib/llmgw/../../etc/llmgw-chat.0.0.env", "/var/lib/llmgw2/llmgw-chat.0.0.env"):
         assert "lies outside" in str(companions.objection(NAME, path, directories))
     assert "must start with" in str(companions.objection(NAME, "/units/llmgw-chat.1.0.env", directories))
-
-
-def test_a_newer_generation_has_the_last_word_and_the_same_one_may_go_on() -> None:
-    change = compute([], [wanted()])
-    assert refusals([], change, None, generation=5, seen=5) == ()
-    assert refusals([], change, None, generation=5, seen=None) == ()
-    assert "generation 6 was applied here, this plan is of generation 5" in refusals([], change, None, 5, 6)[0]
 
 
 def test_units_that_changed_since_the_plan_are_named_with_what_happened() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -45,6 +46,26 @@ def test_a_second_run_is_refused_with_the_first_ones_pid_and_time(
         assert 0.3 <= time.monotonic() - began < 15
         holder.kill()
     assert re.search(rf"\(pid {holder.pid}, since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC\) holds", str(refused.value))
+
+
+def test_whoever_waits_in_vain_is_told_who_holds_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    first, second = host_lock.hold(path, 0, "ops@ctl1\n\x1b[31m"), host_lock.hold(path, 0, "ops@ctl2")
+    with first, pytest.raises(host_lock.LockHeldError) as refused, second:
+        pass
+    assert f"(pid {os.getpid()}, by ops@ctl1[31m, since " in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+def test_a_full_disk_keeps_no_lock_from_holding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    path = str(tmp_path / "lock")
+    refused = pytest.raises(host_lock.LockHeldError, match="another llmgw run holds")
+    with host_lock.hold(path, 0), refused, host_lock.hold(path, 0):
+        pass
 
 
 def test_a_killed_holder_holds_nothing(tmp_path: Path, holder: subprocess.Popen[str]) -> None:

@@ -2,12 +2,16 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.llmgw.fleet.plugins.module_utils import atomic
+from ansible_collections.llmgw.fleet.plugins.module_utils.applied import Applied
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles, default_directory
@@ -26,8 +30,61 @@ def state(tmp_path: Path) -> StateFiles:
 def test_a_generation_only_grows(state: StateFiles) -> None:
     assert state.generation() is None
     for generation in (4, 7, 5):
-        state.raise_generation(generation)
+        state.note_applied(generation)
     assert state.generation() == 7
+    assert Path(state.directory, "generation").read_text() == "7\n"
+
+
+def test_who_applied_is_noted_with_the_highest_generation(state: StateFiles) -> None:
+    before = time.time()
+    for generation in (4, 7, 5):
+        state.note_applied(generation, f"plan-{generation}", "ops@ctl1")
+    seen = state.applied()
+    assert (seen.generation, seen.plan_id, seen.by) == (7, "plan-7", "ops@ctl1")
+    assert seen.at is not None
+    assert before - 1 < seen.at < time.time() + 1
+
+
+def test_the_first_plan_of_a_generation_claims_it_and_one_without_an_id_does_not(state: StateFiles) -> None:
+    state.note_applied(7, None, "ops@old")
+    assert state.applied()[:3] == (7, None, "ops@old")
+    for plan in ("a", "b", None):
+        state.note_applied(7, plan, f"ops@{plan}")
+    assert state.applied()[:3] == (7, "a", "ops@a")
+
+
+def test_a_state_directory_of_a_version_that_noted_the_number_alone_counts(state: StateFiles) -> None:
+    Path(state.directory, "generation").write_text("9\n")
+    assert state.applied() == Applied(9)
+    state.note_applied(8, "late", "ops@ctl1")
+    assert state.applied() == Applied(9)
+    state.note_applied(10, "next", "ops@ctl1")
+    Path(state.directory, "generation").write_text("12\n")  # that version again
+    assert state.applied() == Applied(12)
+
+
+@pytest.mark.parametrize("last", [1, 2])
+def test_a_run_that_is_killed_between_two_notes_lowers_nothing_and_keeps_its_claim(
+    state: StateFiles, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    state.note_applied(4, "before", "ops@ctl1")
+    writes = [0]
+    write = atomic.write
+
+    def killed(*arguments: Any, **options: Any) -> None:
+        writes[0] += 1
+        if writes[0] == last:
+            raise KeyboardInterrupt
+        write(*arguments, **options)
+
+    monkeypatch.setattr(atomic, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        state.note_applied(5, "next", "ops@ctl2")
+    claimed = ("next", 5) if last == 2 else ("before", 4)
+    assert (state.applied().plan_id, state.generation()) == claimed
+    monkeypatch.undo()
+    state.note_applied(5, "next", "ops@ctl2")
+    assert Path(state.directory, "generation").read_text() == "5\n"
 
 
 def test_records_and_texts_come_back_as_written(state: StateFiles) -> None:
@@ -59,7 +116,9 @@ def test_forgetting_leaves_nothing_and_may_be_done_twice(state: StateFiles) -> N
 
 @given(st.binary())
 def test_broken_files_are_unknown_and_never_an_error(content: bytes) -> None:
-    host = FakeHost({"/state/generation": content, f"/state/units/{NAME}.json": content})
+    host = FakeHost(
+        {"/state/generation": content, "/state/applied.json": content, f"/state/units/{NAME}.json": content}
+    )
     files = StateFiles(host, "/state")
     assert files.generation() is None or files.generation() >= 0  # type: ignore[operator]
     assert isinstance(files.record(NAME), Record)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import errno
 import http.server
 import json
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.llmgw.fleet.plugins.module_utils import atomic
 from ansible_collections.llmgw.fleet.plugins.modules import bundle
 from tests.unit.modules import in_process
 
@@ -69,7 +71,7 @@ def test_an_older_generation_is_refused_unless_forced(publish: Publish, tmp_path
     for check in (True, False):
         refused = publish(7, "sha256:b", check=check)
         assert refused["failed"] is True
-        assert "is of generation 8, the new bundle of generation 7" in refused["msg"]
+        assert "is of generation 8, published at " in refused["msg"]
     assert published(tmp_path)["generation"] == 8
     assert publish(7, "sha256:b", force=True)["changed"] is True
     assert published(tmp_path)["generation"] == 7
@@ -86,6 +88,50 @@ def test_other_routes_of_the_same_generation_are_those_of_another_controller_and
     assert published(tmp_path)["routes_digest"] == "sha256:a"
     assert publish(8)["changed"] is False
     assert publish(8, "sha256:b", force=True)["changed"] is True
+
+
+def test_another_plan_of_the_same_generation_is_refused_even_with_the_same_routes(publish: Publish) -> None:
+    publish(8, plan_id="a", by="ops@ctl1")
+    for digest, what in (("sha256:a", "of another plan"), ("sha256:b", "with other routes")):
+        refused = publish(8, digest, plan_id="b", by="ops@ctl2")
+        assert refused["failed"] is refused["overtaken"] is True
+        assert f"bundle.json is of the same generation 8 {what}, published by ops@ctl1 at " in refused["msg"]
+        assert "another controller was quicker. Nothing was touched. Wait until that apply has ended" in refused["msg"]
+    older = publish(7, plan_id="b")["msg"]
+    assert "is of generation 8, published by ops@ctl1 at " in older
+    assert "; the new bundle is of generation 7: another controller is ahead" in older
+    for more in ({"plan_id": "a"}, {}):
+        assert publish(8, **more)["changed"] is False
+    assert publish(9, plan_id="b")["changed"] is False
+
+
+def test_who_published_lies_beside_the_bundle_for_its_group(publish: Publish, tmp_path: Path) -> None:
+    publish(8, plan_id="a", by="ops@ctl1")
+    beside = tmp_path / "state" / "bundle.json.applied.json"
+    assert beside.stat().st_mode & 0o777 == 0o640
+    said = json.loads(beside.read_text())
+    assert (said["generation"], said["plan_id"], said["by"], said["routes_digest"]) == (8, "a", "ops@ctl1", "sha256:a")
+
+
+def test_a_note_of_a_bundle_that_was_never_written_says_nothing(
+    publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(8, plan_id="a", by="ops@ctl1")
+    write = atomic.write
+
+    def full(path: str, *arguments: Any, **options: Any) -> None:
+        if path.endswith("bundle.json"):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        write(path, *arguments, **options)
+
+    monkeypatch.setattr(atomic, "write", full)
+    failed = publish(9, "sha256:b", plan_id="b", by="ops@ctl2")
+    assert (failed["failed"], failed["changed"]) == (True, False)
+    assert "bundle.json cannot be written: the disk is full (" in failed["msg"]
+    assert "The gateway goes by the routes it had. Free space on this host" in failed["msg"]
+    assert published(tmp_path)["generation"] == 8
+    monkeypatch.undo()
+    assert publish(9, "sha256:c", plan_id="c", by="ops@ctl3")["changed"] is True
 
 
 def test_a_bundle_that_is_not_what_is_stated_beside_it_is_refused(publish: Publish, tmp_path: Path) -> None:
@@ -107,6 +153,7 @@ class Admin(http.server.BaseHTTPRequestHandler):
     """A gateway's admin API that counts one request less each time it is asked."""
 
     in_flight = 2
+    good = 0
     authorization: str | None = None
     when_asked: Callable[[], object] | None = None
 
@@ -115,8 +162,13 @@ class Admin(http.server.BaseHTTPRequestHandler):
         when_asked = type(self).when_asked
         if when_asked is not None:
             when_asked()
-        endpoints = [{"id": "chat/0@n1", "in_flight": max(0, type(self).in_flight)}, {"id": "x/0@n1", "in_flight": 9}]
+        counts = {"good": type(self).good, "bad": 0, "state": "ready"}
+        endpoints = [
+            {"id": "chat/0@n1", "in_flight": max(0, type(self).in_flight), **counts},
+            {"id": "x/0@n1", "in_flight": 9},
+        ]
         type(self).in_flight -= 1
+        type(self).good += 1
         body = json.dumps({"format_version": 1, "generation": 3, "endpoints": endpoints}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
@@ -129,7 +181,7 @@ class Admin(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def admin_url() -> Iterator[str]:
-    Admin.in_flight, Admin.authorization, Admin.when_asked = 2, None, None
+    Admin.in_flight, Admin.good, Admin.authorization, Admin.when_asked = 2, 7, None, None
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Admin) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -169,3 +221,38 @@ def test_a_run_that_is_overtaken_while_it_waits_fails_before_the_plan_goes_on(
         refused = publish(3, admin_url=admin_url, force=True, **waiting)
         assert refused["failed"] is refused["overtaken"] is True
         assert "another controller is ahead" in refused["msg"]
+
+
+def test_canaries_are_counted_once_the_gateway_sees_them_and_judged_by_nobody(publish: Publish, admin_url: str) -> None:
+    trial = {"endpoints": ["chat/0@n1", "x/0@n1"], "answers": 3, "max_errors": 0, "timeout_s": 30}
+    answer = publish(3, admin_url=admin_url, ready=["chat/0@n1"], trials=[trial])
+    assert answer["answers"] == {"chat/0@n1": {"good": 3, "bad": 0}, "x/0@n1": None}
+    assert answer["tried"] == "the gateway does not count the answers of x/0@n1"
+    assert "failed" not in answer
+
+
+def test_a_canary_without_answers_costs_its_time_and_is_no_failure(publish: Publish, admin_url: str) -> None:
+    trial = {"endpoints": ["chat/0@n1"], "answers": 1000, "timeout_s": 1}
+    answer = publish(3, admin_url=admin_url, trials=[trial])
+    assert "failed" not in answer
+    assert 0 < answer["answers"]["chat/0@n1"]["good"] < 1000
+    assert answer["tried"].startswith("went on after 1.")
+
+
+def test_where_nobody_can_be_asked_canaries_are_unknown(publish: Publish, admin_url: str) -> None:
+    trial = {"endpoints": ["chat/0@n1"], "answers": 1000, "timeout_s": 600}
+    unknown = {"chat/0@n1": None}
+    assert publish(3, admin_url=admin_url, trials=[trial], check=True)["answers"] == unknown
+    assert publish(3, trials=[trial])["answers"] == unknown
+    gone = publish(3, trials=[trial], admin_url="http://127.0.0.1:1")
+    assert (gone["answers"], gone["tried"]) == (unknown, "no gateway runs there")
+
+
+def test_a_run_that_is_overtaken_while_canaries_are_tried_fails(
+    publish: Publish, tmp_path: Path, admin_url: str
+) -> None:
+    path = tmp_path / "state" / "bundle.json"
+    Admin.when_asked = staticmethod(lambda: path.write_text(content(4, "sha256:other")))
+    trial = {"endpoints": ["chat/0@n1"], "answers": 3, "timeout_s": 30}
+    refused = publish(3, admin_url=admin_url, trials=[trial])
+    assert refused["failed"] is refused["overtaken"] is True

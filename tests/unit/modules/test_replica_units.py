@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import socket
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -12,7 +15,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import host_lock, systemd
+from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import WantedUnit
+from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import StateFiles
 from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import UnitResult
 from ansible_collections.llmgw.fleet.plugins.modules import replica_units
 from tests.unit.module_utils.unit_texts import NAME, wanted
@@ -66,10 +71,48 @@ def test_a_newer_generation_on_the_host_stops_everything(call: Call, tmp_path: P
     assert call(wanted(), generation=6)["changed"] is True
 
 
+def test_another_plan_of_the_same_generation_is_refused_and_told_who_won(call: Call, tmp_path: Path) -> None:
+    state = StateFiles(Host(), str(tmp_path / "state"))
+    state.prepare()
+    state.note_applied(5, "a", "ops@ctl1")
+    for check in (True, False):
+        answer = call(wanted(), check=check, plan_id="b", by="ops@ctl2")
+        assert (answer["failed"], answer["changed"], answer["overtaken"]) == (True, False, True)
+        assert answer["msg"].startswith("generation 5 was applied here by ops@ctl1 at ")
+        assert answer["msg"].endswith(
+            "ago), this plan is of generation 5 too: another controller was quicker. Nothing was touched. Wait until "
+            "that apply has ended, then plan again and apply that."
+        )
+    for more in ({"plan_id": "a"}, {}, {"plan_id": "b", "generation": 6}):
+        assert call(wanted(), **more)["changed"] is True
+
+
+def test_a_disk_that_takes_no_notes_is_named_before_anything_is_touched(
+    call: Call, tmp_path: Path, units: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    answer = call(wanted(), check=False)
+    assert (answer["failed"], answer["changed"]) == (True, False)
+    state = tmp_path / "state"
+    said = re.fullmatch(
+        rf"{state}/applied\.json cannot be written: the disk is full \(\d+ of \d+ MiB are free in {state}\)\. "
+        rf"No unit was stopped, restarted or changed\. Free space on this host \(`df -h {state}` and `df -i {state}` "
+        r"show what is left\), then apply again\.",
+        answer["msg"],
+    )
+    assert said, answer["msg"]
+    assert list(units.iterdir()) == []
+    assert [path.name for path in state.iterdir() if path.is_file()] == ["lock"]
+
+
 def test_a_run_beside_another_is_refused_and_names_it(call: Call, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    with host_lock.hold(str(tmp_path / "state/lock"), 0):
+    with host_lock.hold(str(tmp_path / "state/lock"), 0, "ops@ctl1"):
         assert "another llmgw run (pid " in call(wanted(), check=False)["msg"]
+        assert ", by ops@ctl1, since " in call(wanted(), check=False)["msg"]
         assert call(wanted(), check=True)["changed"] is True
 
 
@@ -110,7 +153,12 @@ def test_a_readiness_that_asks_an_engine_needs_to_know_where(call: Call) -> None
     ],
 )
 def test_a_failure_is_one_sentence_a_unit(action: str, put_back: bool | None, sentence: str) -> None:
-    assert replica_units.sentence(UnitResult("u", action, "failed", "it failed", put_back=put_back)) == sentence
+    assert UnitResult("u", action, "failed", "it failed", put_back=put_back).sentence == sentence
+
+
+def test_a_version_that_could_not_be_written_again_is_not_said_to_be_back() -> None:
+    result = UnitResult("u", "restarted", "failed", "it failed", put_back=False, obstacle="/x: Permission denied")
+    assert result.sentence == "u: it failed; the previous version could not be put back: /x: Permission denied."
 
 
 def test_check_mode_fails_for_a_port_that_another_process_has_as_a_real_run_does(call: Call, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_the_summary_is_json_and_holds_no_unit_texts() -> None:
 
 
 def digest(stored: Stored) -> str:
-    return plan_inputs("sha256:c", HOSTS, {"n1": stored}).facts["n1"]
+    return json.dumps(plan_inputs("sha256:c", HOSTS, {"n1": stored}).facts["n1"])
 
 
 SAME: list[tuple[str, Callable[[contract.NodeFacts], contract.NodeFacts]]] = [

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from llmgw.apply.publishing import Publishing
 from llmgw.apply.steps import steps_of
 from llmgw.decide import Decision, decide
 from llmgw.model.ids import ModelName, NodeName
@@ -187,7 +188,8 @@ def test_the_playbook_gets_one_call_a_host_with_all_its_models() -> None:
     other = replace(QWEN, name=ModelName("other"), hf_id="org/other", revision="v1")
     wanted = catalog(chat(), chat(model=other, name="draft"))
     nodes = fleet(machine("n1"))
-    steps = steps_of(decide(wanted, nodes), nodes, frozenset({"n1"}))
+    decision = decide(wanted, nodes)
+    steps = list(steps_of(decision, Publishing(decision, nodes, frozenset({"n1"}))))
     (fetching,) = [step for step in steps if step["kind"] == "fetch"]
     assert fetching["hosts"] == {
         "n1": {

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from llmgw.decide import decide
-from llmgw.model.ids import NodeName, ReplicaId, ServiceName
-from llmgw.model.placement import Placement, Rejection, Unplaced
-from llmgw.model.plan import PLAN_FORMAT, Action, ActionKind, Plan
-from llmgw.plan.text import SYMBOLS, placement_lines, plan_lines, summary_line, wave_lines
+from llmgw.model.ids import DeviceId, NodeName, ReplicaId, ServiceName
+from llmgw.model.placement import Rejection, Unplaced
+from llmgw.model.plan import PLAN_FORMAT, Action, ActionKind, MarkDevices, Plan, Quarantine, Wave
+from llmgw.model.replica import CanarySpec, RolloutSpec
+from llmgw.plan.text import SYMBOLS, plan_lines, summary_line, wave_lines
 from tests.support.fleets import catalog, fleet, node, profile, service
 from tests.support.world import World
 
@@ -52,6 +53,7 @@ def test_what_stays_is_counted_and_shown_only_when_asked_for() -> None:
     kept = plan(action(ActionKind.KEEP), action(ActionKind.KEEP, 11))
     assert plan_lines(kept) == ["", "Nothing to do: 2 replicas are as the catalog wants them."]
     assert plan_lines(kept, every_action=True)[:2] == ["  chat/0   keep    n1", "  chat/11  keep    n1"]
+    assert summary_line(plan(action(ActionKind.KEEP))) == "Nothing to do: 1 replica is as the catalog wants it."
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ActionKind if kind is not ActionKind.KEEP])
@@ -151,6 +153,23 @@ def test_very_many_nodes_that_are_left_alone_take_one_line() -> None:
     ]
 
 
+def test_nodes_with_devices_of_the_class_come_before_those_of_other_hardware() -> None:
+    far = [replace(rejection(f"a{number}", "needs h200-141g, has l40s-45g"), constraint="class") for number in range(3)]
+    near = rejection("z1", "has 0 free of 8 h200-141g, needs 1")
+    assert plan_lines(plan(unplaced=(unplaced(*far, near),)))[:3] == [
+        "! chat/0 cannot be placed:",
+        "    z1: has 0 free of 8 h200-141g, needs 1",
+        "    a0, a1, a2: needs h200-141g, has l40s-45g",
+    ]
+
+
+def test_one_node_more_that_lacks_something_is_one() -> None:
+    own = [rejection(f"n{number:02}", f"has {number} GB of memory left, needs 64") for number in range(16)]
+    first = replace(rejection("m0", "has 1 GB of memory left, needs 64"), constraint="other")
+    lines = plan_lines(plan(unplaced=(unplaced(*own, first, rejection("m0", "is cordoned")),)))
+    assert "    1 more node lacks more: `llmgw plan --why chat/0` tells it all" in lines
+
+
 def test_a_fleet_without_nodes_says_so() -> None:
     lines = plan_lines(decide(catalog(service(replicas=1)), fleet()).plan)
     assert "    the inventory's group `fleet` has no nodes" in lines
@@ -186,20 +205,46 @@ def test_waves_tell_their_steps_in_order() -> None:
         "   publish routes to 2 endpoints, drain chat/0@n1 (up to 9 s)",
         "   write 1 unit on 1 node, wait until ready",
         "   publish routes to 2 endpoints, wait until gateways see chat/0@n1",
+        (
+            "   if chat fails: publish routes to 2 endpoints, drain chat/0@n1 (up to 9 s); put back 1 unit on 1 node, "
+            "wait until ready"
+        ),
         "3. update chat/1",
         "   publish routes to 2 endpoints, drain chat/1@n2 (up to 9 s)",
         "   write 1 unit on 1 node, wait until ready",
         "   publish routes to 2 endpoints, wait until gateways see chat/1@n2",
+        (
+            "   if chat fails: publish routes to 2 endpoints, drain chat/1@n2 (up to 9 s); put back 1 unit on 1 node, "
+            "wait until ready"
+        ),
     ]
 
 
-def test_devices_are_counted_by_class_used_of_all() -> None:
-    blind = replace(node("n3"), devices=None)
-    nodes = fleet(node("n1", gpus=4), node("n2"), blind)
-    decision = decide(catalog(service(replicas=1, profiles=(profile("g", classes=("h200-141g",), gpus=3),))), nodes)
-    assert placement_lines(decision.placement, nodes) == [
-        "n1: 3/4 h200-141g",
-        "n2: no devices",
-        "n3: devices unknown",
+def test_waves_tell_what_a_canary_must_do_and_how_they_are_put_back() -> None:
+    world = World(fleet(node("n1")))
+    world.apply(catalog(service(replicas=2)))
+    wanted = catalog(
+        service(
+            replicas=2,
+            profiles=(profile(args=("--x",)),),
+            rollout=RolloutSpec(max_surge=0, canary=CanarySpec(answers=5, max_errors=1, timeout_s=90)),
+        )
+    )
+    assert wave_lines(decide(wanted, world.fleet).plan)[:7] == [
+        "1. canary chat/0",
+        "   publish routes to 2 endpoints, drain chat/0@n1 (up to 60 s)",
+        "   write 1 unit on 1 node, wait until ready",
+        "   publish routes to 2 endpoints, wait until gateways see chat/0@n1",
+        "   wait for 5 good answers of chat/0@n1, with at most 1 error, for up to 90 s",
+        (
+            "   if chat fails: publish routes to 2 endpoints, drain chat/0@n1 (up to 60 s); put back 1 unit on 1 node, "
+            "wait until ready"
+        ),
+        "2. update chat/1",
     ]
-    assert placement_lines(Placement(()), fleet()) == []
+
+
+def test_devices_that_are_quarantined_are_told_with_their_cause() -> None:
+    mark = Quarantine(NodeName("n1"), DeviceId("GPU-1"), "xid", "card 3 fell off the bus")
+    lines = plan_lines(Plan(PLAN_FORMAT, 7, (), (Wave("quarantine", (MarkDevices((mark,)),)),)))
+    assert lines == ["! n1: device GPU-1 is quarantined: card 3 fell off the bus", "", "Plan: 1 device to quarantine."]

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from typing import Any
 
+from ansible import constants
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.llmgw.fleet.plugins.plugin_utils.controller import controller, plain
@@ -18,7 +20,10 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return `steps`, `text`, `summary`, `unplaced`, `changes` and `problems`; with `settle` only `steps`."""
+        """Return what llmgw.apply.actions makes of a plan: steps, who they concern, text; with `settle` only `steps`.
+
+        The bulk of the steps lies in Ansible's own folder of this run, which goes away with it.
+        """
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         _spec, arguments = self.validate_argument_spec(
@@ -28,6 +33,8 @@ class ActionModule(ActionBase):
                 "lost": {"type": "list", "elements": "str", "default": []},
                 "allow_mass_loss": {"type": "bool", "default": False},
                 "settle": {"type": "bool", "default": False},
+                "in_play": {"type": "list", "elements": "str"},
+                "saved": {"type": "path"},
             }
         )
         with controller(result, "actions") as llmgw:
@@ -47,10 +54,21 @@ class ActionModule(ActionBase):
                 facts=llmgw.Path(arguments["facts"]),
                 hosts=llmgw.hosts_of(groups, settings),
                 now=time.time(),
-                in_play=frozenset(map(str, variables["ansible_play_hosts_all"])),
+                in_play=frozenset(map(str, arguments["in_play"] or variables["ansible_play_hosts_all"])),
                 lost=tuple(map(str, arguments["lost"])),
                 allow_mass_loss=arguments["allow_mass_loss"],
+                saved=llmgw.Path(arguments["saved"]) if arguments["saved"] else None,
             )
-            result.update(llmgw.settle(request) if arguments["settle"] else llmgw.make_plan(request))
+            folder = llmgw.Path(constants.DEFAULT_LOCAL_TMP) / f"llmgw-{secrets.token_hex(8)}"
+            made = llmgw.settle(request, folder) if arguments["settle"] else llmgw.make_plan(request, folder)
+            result.update(made)
+            forks = int(variables.get("ansible_forks") or 0)
+            if forks and made.get("at_once", 0) > forks:
+                result["failed"] = True
+                result["msg"] = (
+                    f"Members of replicas on {made['at_once']} hosts wait for one another, and Ansible works on "
+                    f"{forks} at a time: set forks in ansible.cfg to at least {made['at_once']} (or --forks). "
+                    "Nothing was touched."
+                )
         result["changed"] = False
         return result

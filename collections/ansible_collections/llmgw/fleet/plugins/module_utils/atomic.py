@@ -18,9 +18,18 @@ def write(path: str, content: bytes, mode: int, *, group_of_directory: bool = Fa
 
     `group_of_directory`: the file gets the group of the directory it lies in, for readers that are not root.
     """
+    put(stage(path, content, mode, group_of_directory=group_of_directory), path)
+
+
+def stage(path: str, content: bytes, mode: int, *, group_of_directory: bool = False) -> str:
+    """Brings new content to disk beside a file, which stays as it is; returns where, for `put` or `drop`.
+
+    Whatever space it takes is taken here. Raises OSError, which names the file, and leaves nothing then.
+    """
     directory = str(Path(path).parent)
-    handle, temporary = tempfile.mkstemp(prefix=f".{Path(path).name}.", dir=directory)
+    temporary = None
     try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{Path(path).name}.", dir=directory)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             group = Path(directory).stat().st_gid
@@ -29,14 +38,30 @@ def write(path: str, content: bytes, mode: int, *, group_of_directory: bool = Fa
             os.fchmod(stream.fileno(), mode)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(temporary).replace(path)
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
-        if isinstance(error, OSError) and error.filename is None:
+        if temporary is not None:
+            drop(temporary)
+        if isinstance(error, OSError) and error.filename in {None, temporary}:
             error.filename = path  # a full disk does not say which
         raise
-    _sync(directory)
+    return temporary
+
+
+def put(temporary: str, path: str) -> None:
+    """Makes staged content that of the file, in one step. Raises OSError, which names the file."""
+    try:
+        Path(temporary).replace(path)
+    except OSError as error:
+        drop(temporary)
+        error.filename = path
+        raise
+    _sync(str(Path(path).parent))
+
+
+def drop(temporary: str) -> None:
+    """Forgets staged content."""
+    with contextlib.suppress(OSError):
+        Path(temporary).unlink()
 
 
 def remove(path: str) -> bool:

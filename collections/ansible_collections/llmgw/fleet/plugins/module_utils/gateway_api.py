@@ -8,8 +8,9 @@ no gateway runs, counts as idle.
 from __future__ import annotations
 
 import errno
+import json
 import time
-from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gateway_facts
 
@@ -23,11 +24,18 @@ _LAST_DELAY_S = 1.0
 _BACK_OFF = 1.4
 
 
+class Answers(NamedTuple):
+    """How many answers a gateway has had of an endpoint since it knows it (G7)."""
+
+    good: int
+    bad: int
+
+
 class Reading(NamedTuple):
     """What a gateway says now. `runs` is False when its port is closed; `trouble` says why nothing could be read.
 
     `in_flight`: requests by endpoint; None for an endpoint whose number it does not tell.
-    `states`: what its probes found; `details`: why that is not ready.
+    `states`: what its probes found; `details`: why that is not ready. `answers`: of the endpoints of which it tells.
     """
 
     runs: bool
@@ -36,14 +44,16 @@ class Reading(NamedTuple):
     trouble: str | None = None
     states: Mapping[str, str | None] = {}
     details: Mapping[str, str | None] = {}
+    answers: Mapping[str, Answers] = {}
 
 
 class Seen(NamedTuple):
-    """Whether the gateway's own probes found the endpoints ready. `detail` says what is missing."""
+    """Whether the gateway's own probes found the endpoints ready. `detail` says what is missing, `unready` which."""
 
     complete: bool
     detail: str
     waited_s: float
+    unready: tuple[str, ...] = ()
 
 
 class Drained(NamedTuple):
@@ -79,7 +89,24 @@ def understand(response: Response) -> Reading:
         in_flight={one.endpoint: one.in_flight for one in endpoints},
         states={one.endpoint: one.state for one in endpoints},
         details={one.endpoint: one.detail for one in endpoints},
+        answers=dict(_answers(response.body)),
     )
+
+
+def _answers(body: bytes) -> Iterator[tuple[str, Answers]]:
+    """The counts in a document of endpoints. They are no facts: with every request they are others.
+
+    An endpoint that no route names any more may have the id of the one that took its place, and is left out.
+    """
+    for entry in json.loads(body)["endpoints"]:
+        said = entry if isinstance(entry, dict) and entry.get("leaving") is not True else {}
+        name, good, bad = said.get("id"), _count(said.get("good")), _count(said.get("bad"))
+        if isinstance(name, str) and good is not None and bad is not None:
+            yield name, Answers(good, bad)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def busy(reading: Reading, generation: int, endpoints: Sequence[str]) -> Mapping[str, int | None] | None:
@@ -159,7 +186,9 @@ def wait_ready(
             return Seen(complete=True, detail=reading.trouble or "ready", waited_s=waited)
         overtaken = reading.generation is not None and reading.generation > generation
         if overtaken or waited + delay > timeout_s:
-            return Seen(complete=False, detail=missing, waited_s=waited)
+            return Seen(
+                complete=False, detail=missing, waited_s=waited, unready=_unready(reading, generation, endpoints)
+            )
         time.sleep(delay)
         delay = min(_LAST_DELAY_S, delay * _BACK_OFF)
 
@@ -170,8 +199,13 @@ def unready(reading: Reading, generation: int, endpoints: Sequence[str]) -> str 
         return None
     if reading.trouble is not None or reading.generation is None or reading.generation < generation:
         return _obstacle(reading, generation, None)
-    states = {name: reading.states.get(name) for name in endpoints}
-    return ", ".join(_unlike(reading, name) for name, state in states.items() if state != "ready") or None
+    return ", ".join(_unlike(reading, name) for name in _unready(reading, generation, endpoints)) or None
+
+
+def _unready(reading: Reading, generation: int, endpoints: Sequence[str]) -> tuple[str, ...]:
+    """The endpoints that are not known to be ready under these routes."""
+    known = reading.generation is not None and reading.generation >= generation
+    return tuple(name for name in endpoints if not known or reading.states.get(name) != "ready")
 
 
 def _unlike(reading: Reading, name: str) -> str:

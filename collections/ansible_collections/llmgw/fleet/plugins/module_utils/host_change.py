@@ -73,25 +73,13 @@ class HostChange:
         ]
 
 
-def refusals(
-    units: Sequence[ObservedUnit],
-    change: HostChange,
-    expected: Mapping[str, str] | None,
-    *,
-    generation: int,
-    seen_generation: int | None,
-) -> tuple[str, ...]:
+def refusals(units: Sequence[ObservedUnit], change: HostChange, expected: Mapping[str, str] | None) -> tuple[str, ...]:
     """Why a change must not be carried out here, a sentence each (R9); none when it may.
 
     `expected`: text digests of the units the plan was made against. A unit that is already as wanted never speaks
     against the plan: an interrupted run of the same plan left it so.
     """
     found = []
-    if seen_generation is not None and seen_generation > generation:
-        found.append(
-            f"generation {seen_generation} was applied here, this plan is of generation {generation}: "
-            "another controller is ahead"
-        )
     if expected is not None:
         present = {unit.name: unit.actual_text_digest for unit in units if unit.actual_text_digest is not None}
         goal = {step.name: step.wanted.text_digest if step.wanted else None for step in change.steps}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Iterator
 
 _TICK_S = 0.1
+_LONGEST = 200
 
 
 class LockHeldError(Exception):
@@ -22,13 +23,18 @@ class LockHeldError(Exception):
 
 
 @contextlib.contextmanager
-def hold(path: str, wait_s: float) -> Iterator[None]:
-    """Holds the lock for the length of a `with` block. Raises LockHeldError after `wait_s`, OSError for the file."""
+def hold(path: str, wait_s: float, by: str | None = None) -> Iterator[None]:
+    """Holds the lock for the length of a `with` block. Raises LockHeldError after `wait_s`, OSError for the file.
+
+    `by`: for whom (`user@host`), which whoever waits in vain is told.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         _acquire(handle, path, wait_s)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps({"pid": os.getpid(), "since": time.time()}).encode("ascii"), 0)
+        holder = {"pid": os.getpid(), "since": time.time(), "by": by}
+        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(holder).encode("ascii"), 0)
         yield
     finally:
         os.close(handle)
@@ -53,8 +59,9 @@ def _taken(handle: int) -> bool:
 def _held(path: str, wait_s: float) -> str:
     """A sentence that names the holder as far as the file tells."""
     holder = "another llmgw run"
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, OverflowError):
         said = json.loads(Path(path).read_text(encoding="ascii"))
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(float(said["since"])))
-        holder = f"another llmgw run (pid {int(said['pid'])}, since {since})"
+        by = "".join(filter(str.isprintable, str(said.get("by") or "")))[:_LONGEST]
+        holder = f"another llmgw run (pid {int(said['pid'])}{f', by {by}' if by else ''}, since {since})"
     return f"{holder} holds {path}; gave up after {wait_s:g} s. Wait until it ends, then plan again."

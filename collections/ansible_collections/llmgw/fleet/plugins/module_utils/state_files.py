@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What llmgw remembers on a node beside the units (R11): records, last-good texts, the highest generation.
+"""What llmgw remembers on a node beside the units (R11): records, last-good texts, the last plan that was applied.
 
 Private to llmgw. All of it may be lost without harm: what runs is told by the units and their processes alone.
 """
@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import atomic
+from ansible_collections.llmgw.fleet.plugins.module_utils import applied, atomic
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory
 
 if TYPE_CHECKING:
@@ -49,19 +49,39 @@ class StateFiles:
         self.directory = state_dir
         self.lock = f"{state_dir}/lock"
         self._generation = f"{state_dir}/generation"
+        self._applied = f"{state_dir}/applied.json"
 
     def prepare(self) -> None:
         """Makes the directories, readable by all: nothing secret lies here."""
         for path in (self.directory, f"{self.directory}/units", f"{self.directory}/last-good"):
             make_directory(path)
 
+    def applied(self) -> applied.Applied:
+        """The plan of the highest generation that was ever applied here.
+
+        Two files tell it: `applied.json` all of it, `generation` that number alone, for versions of llmgw that know
+        no other. The higher number counts, so that neither a state directory of such a version nor a run that was
+        killed between the two can lower it.
+        """
+        noted = applied.parse(self._text(self._applied))
+        alone = _number(self._text(self._generation))
+        if noted.generation is None or (alone is not None and alone > noted.generation):
+            return applied.Applied(alone)
+        return noted
+
     def generation(self) -> int | None:
         """The highest generation that was ever applied here."""
-        return _number(self._text(self._generation))
+        return self.applied().generation
 
-    def raise_generation(self, generation: int) -> None:
-        """Notes a generation, if it is higher than what is noted."""
-        if generation > (self.generation() or 0):
+    def note_applied(self, generation: int, plan_id: str | None = None, by: str | None = None) -> None:
+        """Claims a generation for a plan, unless it is claimed or a higher one was here. Raises OSError.
+
+        Who it is comes first: killed before the number, a run has claimed it all the same.
+        """
+        if applied.newer(self.applied(), generation, plan_id):
+            claim = applied.Applied(generation, plan_id, by, round(self._host.clock(), 1))
+            atomic.write(self._applied, applied.note(claim), _READABLE)
+        if generation > (_number(self._text(self._generation)) or -1):
             atomic.write(self._generation, f"{generation}\n".encode("ascii"), _READABLE)
 
     def record(self, name: str) -> Record:

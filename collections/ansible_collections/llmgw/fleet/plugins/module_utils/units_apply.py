@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Carries out the change of one host: stop and remove, write, reload once, start all, wait for all, put back (R4, R5).
+"""Carries out the change of one host: write, stop and remove, reload once, start all, wait for all, put back (R4, R5).
 
 Private to llmgw. Killed at any moment, it leaves a state that the next run sees for what it is: files are whole,
-a unit's file goes last, and what a process was started with is read from the process itself.
+a unit's file goes last, and what a process was started with is read from the process itself. What cannot be written is
+found out before anything is stopped.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,29 +20,33 @@ from ansible_collections.llmgw.fleet.plugins.module_utils import (
     port_conflicts,
     start_failure,
     systemd,
+    unit_files,
     unitchange,
     unitfile,
     units_wait,
+    unwritten,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.engine_logs.memory import memory
 from ansible_collections.llmgw.fleet.plugins.module_utils.put_back import Previous, previous_of
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import FAILED, READY
-from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles, make_directory
+from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import Record, StateFiles
 
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EngineMemory
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
     from ansible_collections.llmgw.fleet.plugins.module_utils.host_change import HostChange, Step, WantedUnit
 
-_UNIT_MODE = 0o644
 _TAIL_LINES = 40
 _STARTING = (unitchange.CREATED, unitchange.RESTARTED, unitchange.STARTED)
 ABSENT = "absent"
+_UNTOUCHED = "No unit was stopped, restarted or changed."
 
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What became of one unit. `put_back`: None when nothing was put back, else whether what was there is again."""
+    """What became of one unit. `put_back`: None when nothing was put back, else whether what was there is again;
+    `obstacle`: why that could not even be written.
+    """
 
     name: str
     action: str
@@ -51,38 +55,78 @@ class UnitResult:
     seconds: float = 0.0
     log_tail: str | None = None
     put_back: bool | None = None
+    obstacle: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What failed about it and what was done about that."""
+        if self.put_back is None:
+            return f"{self.name}: {self.detail}."
+        if self.obstacle is not None:
+            after = f"the previous version could not be put back: {self.obstacle}"
+        elif self.action == unitchange.CREATED:
+            after = "it was removed again" if self.put_back else "it could not be removed again"
+        else:
+            after = f"the previous version was put back and is {'ready' if self.put_back else 'not ready either'}"
+        return f"{self.name}: {self.detail}; {after}."
 
 
 class Apply:
     """One run on one host, under its lock."""
 
-    def __init__(self, host: Host, manager: systemd.Manager, state: StateFiles, generation: int) -> None:
+    def __init__(
+        self,
+        host: Host,
+        manager: systemd.Manager,
+        state: StateFiles,
+        generation: int,
+        *,
+        plan_id: str | None = None,
+        by: str | None = None,
+    ) -> None:
         self._host = host
         self._manager = manager
         self._state = state
         self._generation = generation
+        self._plan_id = plan_id
+        self._by = by
+        self._files = unit_files.UnitFiles(manager, state.directory)
         self._results: dict[str, UnitResult] = {}
         self.warnings: list[str] = []
 
     def carry_out(self, change: HostChange) -> tuple[UnitResult, ...]:
         """Does everything and returns how each unit ended, sorted by name.
 
-        Raises SystemdError when the manager does not answer, OSError when a file cannot be written.
+        Raises UnwrittenError, with every unit as it was, when what is new cannot be written; SystemdError when the
+        manager does not answer; OSError when a file cannot be deleted.
         """
-        self._state.raise_generation(self._generation)
-        self._remove([step for step in change.steps if step.wanted is None])
         blocked = port_conflicts.conflicts(self._host, change)
         for name, why in blocked.items():
             self._results[name] = UnitResult(name, unitchange.KEPT, FAILED, why)
         placed = [step for step in change.steps if step.wanted is not None and step.name not in blocked]
-        guard_file.place(self._host, self._state.directory, [step.wanted.text for step in placed if step.wanted])
         changing = [step for step in placed if step.action != unitchange.KEPT]
-        self._write(changing)
-        if changing or any(step.action == unitchange.REMOVED for step in change.steps):
-            self._manager.daemon_reload()
-        self._forget_failures([step for step in change.steps if step.action == unitchange.REMOVED])
-        self._bring_up(placed)
+        self._write(placed, changing)
+        try:
+            self._remove([step for step in change.steps if step.wanted is None])
+            if changing or any(step.action == unitchange.REMOVED for step in change.steps):
+                self._manager.daemon_reload()
+            self._forget_failures([step for step in change.steps if step.action == unitchange.REMOVED])
+            self._bring_up(placed)
+        finally:
+            self._files.forget()
         return tuple(self._results[name] for name in sorted(self._results))
+
+    def _write(self, placed: Sequence[Step], changing: Sequence[Step]) -> None:
+        """Everything that takes space on a disk. Whose plan this is comes first: what follows is its doing."""
+        try:
+            self._state.note_applied(self._generation, self._plan_id, self._by)
+            guard_file.place(self._host, self._state.directory, [step.wanted.text for step in placed if step.wanted])
+            self._files.write(changing)
+        except OSError as error:
+            said = f"{unwritten.why(self._host, error)}. {_UNTOUCHED} {unwritten.remedy(error)}"
+            raise unwritten.UnwrittenError(said) from None
+        except systemd.SystemdError as error:
+            raise unwritten.UnwrittenError(f"{error}. {_UNTOUCHED} Mend that on this host, then apply again.") from None
 
     def _remove(self, steps: Sequence[Step]) -> None:
         """Removes the units the plan does not want, and what is remembered of those that are gone already."""
@@ -114,35 +158,13 @@ class Apply:
         unit = f"{self._manager.unit_dir}/{step.name}"
         for one in step.files:
             if one.path != unit:
-                _remove_file(one.path)
+                unit_files.remove(one.path)
         self._state.forget(step.name, tuple(Path(one.path).name for one in step.files if one.path != unit))
         atomic.remove(unit)
 
     def _forget_failures(self, steps: Sequence[Step]) -> None:
         if steps:
             self._manager.reset_failed([step.name for step in steps])
-
-    def _write(self, steps: Sequence[Step]) -> None:
-        """Writes files, those beside a unit before the unit, and enables what is not. systemd has yet to reload."""
-        for step in steps:
-            for one in sorted(step.files, key=lambda one: one.path == f"{self._manager.unit_dir}/{step.name}"):
-                if one.after is None:
-                    _remove_file(one.path)
-                else:
-                    self._place(one.path, one.after)
-            self._make_log_directory(step.wanted.text if step.wanted else None)
-        disabled = [step.name for step in steps if step.observed is None or step.observed.enabled is not True]
-        if disabled:
-            self._manager.enable(disabled)
-
-    def _place(self, path: str, text: str) -> None:
-        make_directory(Path(path).parent)
-        atomic.write(path, text.encode("utf-8"), _UNIT_MODE)
-
-    def _make_log_directory(self, text: str | None) -> None:
-        path = systemd.log_path(text)
-        if path is not None and path.startswith(self._state.directory + "/"):
-            make_directory(Path(path).parent)
 
     def _bring_up(self, placed: Sequence[Step]) -> None:
         """Starts what must start, waits for every unit, and puts back what was there for those that failed."""
@@ -233,11 +255,11 @@ class Apply:
         """Whether an earlier version's files are there again; where they cannot be, the other units go on."""
         try:
             for path, text in previous.environment_files.items():
-                self._place(path, text)
-            self._place(f"{self._manager.unit_dir}/{name}", previous.text)
+                self._files.place(path, text)
+            self._files.place(f"{self._manager.unit_dir}/{name}", previous.text)
         except OSError as error:
-            self._results[name] = replace(self._results[name], put_back=False)
-            self._warn(f"what was there before {name} could not be put back: {error}")
+            why = unwritten.why(self._host, error)
+            self._results[name] = replace(self._results[name], put_back=False, obstacle=why)
             return False
         return True
 
@@ -287,12 +309,3 @@ def _again(name: str, previous: Previous, state_dir: str) -> units_wait.Awaited:
         key_file=engine_key.file_of(state_dir, previous.text),
         in_group=guard_file.is_in_group(previous.text),
     )
-
-
-def _remove_file(path: str) -> None:
-    """Deletes a file beside a unit, and the drop-in directory that it leaves empty."""
-    atomic.remove(path)
-    parent = Path(path).parent
-    if parent.name.endswith(".service.d"):
-        with contextlib.suppress(OSError):
-            parent.rmdir()

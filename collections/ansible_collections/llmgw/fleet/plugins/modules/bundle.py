@@ -14,6 +14,7 @@ author:
 description:
   - Writes the one file that a gateway reads (routes, fleet snapshot, plan, findings) in one step.
   - Then waits until the gateway goes by it, and until the endpoints that it should drain have nothing in flight.
+  - Who published it is noted beside the file, in C(<path>.applied.json).
   - Where no gateway runs, nothing is in flight. A gateway that runs and does not answer costs the whole deadline.
 attributes:
   check_mode:
@@ -37,9 +38,17 @@ options:
   generation:
     description:
       - Generation of the bundle.
-      - A host that has a newer one refuses, and so does one that has other routes of the same.
+      - A host that has a newer one refuses, and so does one that has the same of another plan or with other routes.
     type: int
     required: true
+  plan_id:
+    description:
+      - Tells the plan from another one of the same generation.
+      - Without this option the generation and the routes alone count.
+    type: str
+  by:
+    description: Who publishes, such as C(ops@ctl1), for whoever is refused because of it.
+    type: str
   routes_digest:
     description: Digest of the bundle's routes.
     type: str
@@ -66,6 +75,33 @@ options:
     description: Seconds that the gateway may take to find them ready. After that the module fails.
     type: int
     default: 30
+  trials:
+    description:
+      - Canaries. After the gateway sees them ready, the module counts their answers and says how many came.
+      - It waits for each trial until every endpoint of it has given enough good answers here, one of them too many bad
+        ones, or its time has passed. It never fails for what it counts.
+      - The wait ends at once where no gateway runs, and when another controller's routes are in force.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      endpoints:
+        description: Ids of the canaries, such as C(chat/0@n1).
+        type: list
+        elements: str
+        required: true
+      answers:
+        description: Good answers that each of them should give.
+        type: int
+        required: true
+      max_errors:
+        description: Bad answers that each of them may give.
+        type: int
+        default: 0
+      timeout_s:
+        description: Seconds that this may take.
+        type: int
+        required: true
   reload_timeout_s:
     description: Seconds that the gateway may take to go by the new routes.
     type: int
@@ -108,10 +144,35 @@ detail:
   description: A sentence about that.
   returned: when the gateway was asked
   type: str
+answers:
+  description:
+    - What this gateway got of each canary while it was tried. Good are complete answers with a status below 500 other
+      than 429; bad are 5xx other than 503, answers that broke off, and none at all.
+    - Null for an endpoint of which the gateway does not tell.
+  returned: success, with O(trials)
+  type: dict
+  sample:
+    chat/0@n1:
+      good: 20
+      bad: 0
+    chat/1@n2:
+tried:
+  description: A sentence about why the wait for the canaries ended.
+  returned: when the gateway was asked
+  type: str
+tried_s:
+  description: Seconds that it took.
+  returned: when the gateway was asked
+  type: float
 overtaken:
   description: Whether it failed because another controller has published.
   returned: when it did
   type: bool
+unready:
+  description: Endpoints of O(ready) that the gateway does not see ready.
+  returned: when it failed for that
+  type: list
+  elements: str
 gateway_generation:
   description: The generation the gateway reports. Null when it reports none.
   returned: success
@@ -129,25 +190,44 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import atomic, gateway_api, host_lock
+from ansible_collections.llmgw.fleet.plugins.module_utils import (
+    applied,
+    atomic,
+    gateway_api,
+    gateway_trials,
+    host_lock,
+    published,
+    unwritten,
+)
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import PublishedBundle
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gateway_facts
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
 _BUNDLE_LIMIT = 512 * 1024 * 1024
-_BUNDLE_MODE = 0o640
+_MODE = 0o640
 _LOCK_WAIT_S = 10.0
+_BESIDE = ".applied.json"
+_OVERTAKEN = "Wait until that apply has ended, then plan again and apply that."
 
+TRIAL = {
+    "endpoints": {"type": "list", "elements": "str", "required": True},
+    "answers": {"type": "int", "required": True},
+    "max_errors": {"type": "int", "default": 0},
+    "timeout_s": {"type": "int", "required": True},
+}
 ARGUMENTS = {
     "path": {"type": "path", "required": True},
     "content": {"type": "json", "required": True},
     "generation": {"type": "int", "required": True},
     "routes_digest": {"type": "str", "required": True},
+    "plan_id": {"type": "str"},
+    "by": {"type": "str"},
     "force": {"type": "bool", "default": False},
     "drain": {"type": "list", "elements": "str", "default": []},
     "drain_timeout_s": {"type": "int", "default": 60},
     "ready": {"type": "list", "elements": "str", "default": []},
     "ready_timeout_s": {"type": "int", "default": 30},
+    "trials": {"type": "list", "elements": "dict", "default": [], "options": TRIAL},
     "reload_timeout_s": {"type": "int", "default": 10},
     "admin_url": {"type": "str"},
     "admin_token_file": {"type": "path", "no_log": False},
@@ -162,30 +242,27 @@ def publish(module: AnsibleModule, host: Host) -> bool:
     if (new.generation, new.routes_digest) != (generation, digest):
         module.fail_json(msg="The new bundle's generation or routes are not those stated beside it.", changed=False)
     now = read(module, host.read(path, _BUNDLE_LIMIT))
-    why = None if module.params["force"] else ahead(now, generation, digest)
+    why = None if module.params["force"] else ahead(module, host, now)
     if why is not None:
         module.fail_json(
-            msg=f"{path} {why}. Nothing was touched. Plan again and apply that.", changed=False, overtaken=True
+            msg=f"{path} {why}. Nothing was touched. {_OVERTAKEN}",
+            changed=False,
+            overtaken=True,
         )
     if not module.check_mode:
-        atomic.write(path, content + b"\n", _BUNDLE_MODE, group_of_directory=True)
+        # Whose it is comes first. Of a run that was killed between the two it says nothing: it names other routes.
+        by, plan_id = module.params["by"], module.params["plan_id"]
+        whose = applied.Applied(generation, plan_id, by, round(host.clock(), 1), digest)
+        atomic.write(f"{path}{_BESIDE}", applied.note(whose), _MODE, group_of_directory=True)
+        atomic.write(path, content + b"\n", _MODE, group_of_directory=True)
     return bool(now.routes_digest != digest)
 
 
-def ahead(now: PublishedBundle, generation: int, digest: str) -> str | None:
-    """What shows that another controller has published; None when nothing does.
-
-    A generation names one set of routes: two controllers that planned at the same time give it to two of them.
-    """
-    if now.generation is None or now.generation < generation:
-        return None
-    if now.generation > generation:
-        return (
-            f"is of generation {now.generation}, the new bundle of generation {generation}: another controller is ahead"
-        )
-    if now.routes_digest != digest:
-        return f"is of the same generation {generation} with other routes: another controller was quicker"
-    return None
+def ahead(module: AnsibleModule, host: Host, now: PublishedBundle) -> str | None:
+    """What shows that another controller has published; None when nothing does."""
+    note = applied.parse(host.read(f"{now.path}{_BESIDE}"))
+    given = module.params
+    return published.ahead(now, note, given["generation"], given["routes_digest"], given["plan_id"], now_s=host.clock())
 
 
 def refuse_overtaken(module: AnsibleModule, host: Host, *, changed: bool) -> None:
@@ -194,10 +271,10 @@ def refuse_overtaken(module: AnsibleModule, host: Host, *, changed: bool) -> Non
     """
     path = module.params["path"]
     now = read(module, host.read(path, _BUNDLE_LIMIT))
-    why = None if module.check_mode else ahead(now, module.params["generation"], module.params["routes_digest"])
+    why = None if module.check_mode else ahead(module, host, now)
     if why is not None:
         module.fail_json(
-            msg=f"While this waited, {path} was replaced: it {why}. Plan again and apply that.",
+            msg=f"While this waited, {path} was replaced: it {why}. {_OVERTAKEN}",
             changed=changed,
             overtaken=True,
         )
@@ -258,7 +335,25 @@ def await_ready(module: AnsibleModule, host: Host, *, changed: bool) -> None:
             "Can this host reach the address and port of the engine, and has it the engine's key?",
             changed=changed,
             generation=module.params["generation"],
+            unready=list(seen.unready),
         )
+
+
+def try_canaries(module: AnsibleModule, host: Host) -> dict[str, Any]:
+    """Counts what canaries answer, where there is a gateway to ask, and returns that."""
+    trials = [
+        gateway_trials.Trial(tuple(one["endpoints"]), one["answers"], one["max_errors"], one["timeout_s"])
+        for one in module.params["trials"]
+    ]
+    if not trials:
+        return {}
+    admin_url = module.params["admin_url"]
+    if admin_url is None or module.check_mode:
+        return {"answers": {name: None for trial in trials for name in trial.endpoints}}
+    token = _token(host, module.params["admin_token_file"])
+    tried = gateway_trials.count(host, admin_url, token, module.params["generation"], trials)
+    counts = {name: None if one is None else one._asdict() for name, one in tried.answers.items()}
+    return {"answers": counts, "tried": tried.detail, "tried_s": round(tried.waited_s, 3)}
 
 
 def _token(host: Host, path: str | None) -> str | None:
@@ -276,14 +371,18 @@ def main() -> None:
             changed = publish(module, host)
         else:
             Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            with host_lock.hold(f"{path}.lock", _LOCK_WAIT_S):
+            with host_lock.hold(f"{path}.lock", _LOCK_WAIT_S, module.params["by"]):
                 changed = publish(module, host)
         await_ready(module, host, changed=changed)
+        tried = try_canaries(module, host)
         ended = drain(module, host)
         refuse_overtaken(module, host, changed=changed)
-        module.exit_json(changed=changed, generation=module.params["generation"], **ended)
-    except (host_lock.LockHeldError, OSError) as error:
+        module.exit_json(changed=changed, generation=module.params["generation"], **tried, **ended)
+    except host_lock.LockHeldError as error:
         module.fail_json(msg=str(error))
+    except OSError as error:
+        said = f"{unwritten.why(host, error)}. The gateway goes by the routes it had. {unwritten.remedy(error)}"
+        module.fail_json(msg=said, changed=False)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,13 @@ options:
     description: Return only the step that publishes what serves now, after a failure.
     type: bool
     default: false
+  in_play:
+    description: The hosts that this run may touch. The default are those of the play.
+    type: list
+    elements: str
+  saved:
+    description: A plan that C(llmgw plan --out) saved. When another one would be made now, the module fails.
+    type: path
 attributes:
   check_mode:
     support: full
@@ -58,10 +65,55 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What to do, in order, for the playbook to loop over.
+  description:
+    - What to do, in order, for the playbook to loop over. Texts of units and bundles lie in files that the steps name,
+      which go away with the run.
   returned: always
   type: list
   elements: dict
+undo_steps:
+  description: What puts back, for the playbook to loop over after a failure.
+  returned: when O(settle=false)
+  type: list
+  elements: dict
+undo:
+  description: By wave and service, the numbers of the undo steps, counted from 0.
+  returned: when O(settle=false)
+  type: dict
+of_host:
+  description: By host, the numbers of the steps that concern it, counted from 0.
+  returned: when O(settle=false)
+  type: dict
+undo_of_host:
+  description: By host, the numbers of the undo steps that concern it.
+  returned: when O(settle=false)
+  type: dict
+touched:
+  description: Hosts that some step concerns, and the gateways. Empty when there is nothing to do.
+  returned: when O(settle=false)
+  type: list
+  elements: str
+in_play:
+  description: The hosts that this run may touch.
+  returned: when O(settle=false)
+  type: list
+  elements: str
+at_once:
+  description: How many hosts wait for one another.
+  returned: when O(settle=false)
+  type: int
+by:
+  description: Who carries the plan out.
+  returned: when O(settle=false)
+  type: str
+plan_id:
+  description: What tells this run from every other.
+  returned: when O(settle=false)
+  type: str
+record:
+  description: What the history keeps of it.
+  returned: when O(settle=false)
+  type: dict
 text:
   description: The plan for people, as lines.
   returned: when O(settle=false)

@@ -135,6 +135,14 @@ options:
     description: Generation of the plan. A host to which a newer one was applied refuses.
     type: int
     required: true
+  plan_id:
+    description:
+      - Tells the plan from another one of the same generation. The host lets only the first of them in.
+      - Without this option the generation alone counts.
+    type: str
+  by:
+    description: Who applies the plan, such as C(ops@ctl1), for whoever is refused because of it.
+    type: str
   lock_timeout_s:
     description: Seconds to wait for another run on the host to end.
     type: int
@@ -145,6 +153,8 @@ EXAMPLES = r"""
 - name: One engine
   llmgw.fleet.replica_units:
     generation: 7
+    plan_id: 4bf1c0de
+    by: ops@ctl1
     present:
       - name: llmgw-chat.0.0.service
         text: "{{ unit.text }}"
@@ -164,6 +174,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+overtaken:
+  description: Whether the host refused because another controller's plan was applied to it.
+  returned: when it did
+  type: bool
 units:
   description: What became of each unit that the call names, sorted by name.
   returned: unless the host refused
@@ -196,6 +210,9 @@ units:
     put_back:
       description: Whether what was there before the failure is there again. Null when there was nothing to put back.
       type: bool
+    obstacle:
+      description: Why what was there before could not even be written again, where that is so.
+      type: str
   sample:
     - name: llmgw-chat.0.0.service
       action: created
@@ -206,12 +223,13 @@ units:
       put_back:
 """
 
-from contextlib import nullcontext
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import Any, Iterator
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmgw.fleet.plugins.module_utils import (
+    applied,
     companions,
     host_change,
     host_lock,
@@ -219,12 +237,13 @@ from ansible_collections.llmgw.fleet.plugins.module_utils import (
     port_conflicts,
     unitchange,
     unitfile,
+    unwritten,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 from ansible_collections.llmgw.fleet.plugins.module_utils.readiness import FAILED, Readiness
 from ansible_collections.llmgw.fleet.plugins.module_utils.state_files import StateFiles, default_directory
 from ansible_collections.llmgw.fleet.plugins.module_utils.systemd import Manager, SystemdError
-from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import Apply, UnitResult
+from ansible_collections.llmgw.fleet.plugins.module_utils.units_apply import Apply
 
 READINESS = {
     "kind": {"type": "str", "choices": ["http", "leader", "unit"], "required": True},
@@ -253,6 +272,8 @@ ARGUMENTS = {
     "absent": {"type": "list", "elements": "str", "default": []},
     "expected": {"type": "dict"},
     "generation": {"type": "int", "required": True},
+    "plan_id": {"type": "str"},
+    "by": {"type": "str"},
     "lock_timeout_s": {"type": "int", "default": 30},
 }
 
@@ -276,21 +297,33 @@ def objections(wanted: list[host_change.WantedUnit], absent: list[str], director
     return found
 
 
-def sentence(result: UnitResult) -> str:
-    """What failed about a unit and what was done about it."""
-    if result.put_back is None:
-        return f"{result.name}: {result.detail}."
-    if result.action == "created":
-        after = "it was removed again" if result.put_back else "it could not be removed again"
-    else:
-        after = f"the previous version was put back and is {'ready' if result.put_back else 'not ready either'}"
-    return f"{result.name}: {result.detail}; {after}."
-
-
-def refuse(module: AnsibleModule, reasons: list[str] | tuple[str, ...], remedy: str) -> None:
+def refuse(module: AnsibleModule, reasons: list[str] | tuple[str, ...], remedy: str, **more: Any) -> None:
     """Fails the module, before anything was touched, when there are reasons to."""
     if reasons:
-        module.fail_json(msg=f"{'; '.join(reasons)}. Nothing was touched. {remedy}", changed=False)
+        module.fail_json(msg=f"{'; '.join(reasons)}. Nothing was touched. {remedy}", changed=False, **more)
+
+
+def refuse_overtaken(module: AnsibleModule, host: Host, state: StateFiles) -> None:
+    """Fails the module where another controller's plan was applied that this one does not come after (R9)."""
+    generation, plan_id = module.params["generation"], module.params["plan_id"]
+    late = applied.overtaken(state.applied(), generation, plan_id, host.clock())
+    if late is not None:
+        refuse(module, [late], "Wait until that apply has ended, then plan again and apply that.", overtaken=True)
+
+
+@contextmanager
+def locked(module: AnsibleModule, host: Host, state: StateFiles) -> Iterator[None]:
+    """Holds the host's lock; in check mode, which writes nothing, it holds none."""
+    if module.check_mode:
+        yield
+        return
+    with ExitStack() as held:
+        try:
+            state.prepare()
+            held.enter_context(host_lock.hold(state.lock, module.params["lock_timeout_s"], module.params["by"]))
+        except OSError as error:
+            refuse(module, [unwritten.why(host, error)], unwritten.remedy(error))
+        yield
 
 
 def run(module: AnsibleModule) -> None:
@@ -300,26 +333,23 @@ def run(module: AnsibleModule) -> None:
     state = StateFiles(host, module.params["state_dir"] or default_directory(manager.scope, host))
     wanted = wanted_units(module.params["present"])
     absent = module.params["absent"]
-    generation = module.params["generation"]
     refuse(
         module,
         objections(wanted, absent, (state.directory, manager.unit_dir)),
         "The plan and this module belong to different versions of llmgw, or the plan was altered.",
     )
-    if not module.check_mode:
-        state.prepare()
-    with nullcontext() if module.check_mode else host_lock.hold(state.lock, module.params["lock_timeout_s"]):
+    with locked(module, host, state):
+        refuse_overtaken(module, host, state)
         units, drop_ins = observed.survey(host, manager, state.directory)
         paths = host_change.companion_paths(units, wanted, drop_ins)
         texts = observed.texts(host, paths)
         change = host_change.compute(units, wanted, absent, manager.unit_dir, contents=texts, drop_ins=drop_ins)
-        reasons = host_change.refusals(
-            units, change, module.params["expected"], generation=generation, seen_generation=state.generation()
-        )
+        reasons = host_change.refusals(units, change, module.params["expected"])
         refuse(module, reasons, "Plan again and apply that.")
         if module.check_mode:
             foresee(module, host, change)
-        apply = Apply(host, manager, state, generation)
+        given = module.params
+        apply = Apply(host, manager, state, given["generation"], plan_id=given["plan_id"], by=given["by"])
         results = apply.carry_out(change)
     for warning in apply.warnings:
         module.warn(warning)
@@ -327,7 +357,7 @@ def run(module: AnsibleModule) -> None:
     answer["changed"] = any(result.action != unitchange.KEPT for result in results)
     failed = [result for result in results if result.state == FAILED]
     if failed:
-        module.fail_json(msg=" ".join(sentence(result) for result in failed), **answer)
+        module.fail_json(msg=" ".join(result.sentence for result in failed), **answer)
     module.exit_json(**answer)
 
 
@@ -350,7 +380,11 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     try:
         run(module)
-    except (host_lock.LockHeldError, SystemdError, OSError) as error:
+    except unwritten.UnwrittenError as error:
+        module.fail_json(msg=str(error), changed=False)
+    except OSError as error:
+        module.fail_json(msg=f"{unwritten.why(Host(), error)}. {unwritten.remedy(error)}")
+    except (host_lock.LockHeldError, SystemdError) as error:
         module.fail_json(msg=str(error))
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stand-ins in contents that spell addresses and numbers in their own way, and what of a kernel log is to be shown.
+"""Stand-ins in contents that spell addresses and numbers in their own way or hold people's words, and what of a kernel
+log is to be shown.
 
 Private to llmgw and pure.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Match
 
@@ -13,6 +15,10 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.capture.pseudonyms imp
 
 SOCKETS = re.compile(r"/proc/(?:[0-9]+/|self/)?net/tcp6?")
 INTERFACES = re.compile(r"/proc/(?:[0-9]+/|self/)?net/if_inet6")
+MARKS = re.compile(r"/(?:.*/)?(?:cordoned|drained|applied\.json|quarantine/[^/]+\.json)")
+"""Files of the state directory in which people tell who they are and what they do."""
+_BY_PEOPLE = ("by", "reason")
+_NO_MARK = b"?"
 _SOCKET = re.compile(rb"(?<=: )([0-9A-F]{8}|[0-9A-F]{32})(?=:[0-9A-F]{4} )")
 _INTERFACE = re.compile(rb"^[0-9a-f]{32}(?= )", re.MULTILINE)
 _KERNEL_LOGS = ("dmesg", "journalctl")
@@ -47,6 +53,22 @@ def vital_data(content: bytes, pseudonyms: Pseudonyms) -> bytes:
     begin, end = found.end(), found.end() + found.group(1)[0]
     number = pseudonyms.word("serial", content[begin:end].decode("latin-1"))
     return content[:begin] + number.encode("latin-1") + content[end:]
+
+
+def mark(content: bytes, pseudonyms: Pseudonyms) -> bytes:
+    """A mark with other words of whoever made it. One that cannot be read stays one, and has no words."""
+    if not content.strip():
+        return content
+    try:
+        said = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return _NO_MARK
+    if not isinstance(said, dict):
+        return _NO_MARK
+    for name in _BY_PEOPLE:
+        if isinstance(said.get(name), str):
+            said[name] = pseudonyms.word("mark", said[name])
+    return json.dumps(said, sort_keys=True).encode("ascii")
 
 
 def is_kernel_log(command: str) -> bool:

@@ -107,6 +107,8 @@ class Redactor:
             return odd_contents.interface_addresses(content, self._pseudonyms)
         if call.method == "read" and first.endswith("/vpd"):
             return odd_contents.vital_data(content, self._pseudonyms)
+        if call.method == "read" and odd_contents.MARKS.fullmatch(first):
+            content = odd_contents.mark(content, self._pseudonyms)
         text = content.decode("utf-8", "surrogateescape")
         if call.method == "run" and odd_contents.is_kernel_log(first):
             text = odd_contents.about_cards(text)

@@ -37,6 +37,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract.host import (
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract.node import (
     CONTRACT_VERSION,
     NodeFacts,
+    NodeMark,
     QuarantinedDevice,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract.storage import Filesystem, ModelArchitecture, Weights
@@ -69,6 +70,7 @@ __all__ = [
     "NetworkInterface",
     "NicPath",
     "NodeFacts",
+    "NodeMark",
     "NvlinkPeer",
     "ObservedUnit",
     "Probe",

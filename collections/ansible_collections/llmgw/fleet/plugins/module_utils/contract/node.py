@@ -25,6 +25,16 @@ class QuarantinedDevice:
     code: str = ""  # of the finding that it had
     message: str = ""
     since: Optional[float] = None  # Unix seconds
+    by: Optional[str] = None  # who had it marked, as user@host of the controller
+
+
+@dataclass(frozen=True)
+class NodeMark:
+    """Who marked the node, when and why; what its file does not tell is None."""
+
+    by: Optional[str] = None  # user@host of the controller
+    at: Optional[float] = None  # Unix seconds
+    reason: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +59,12 @@ class NodeFacts:
     units: Optional[Tuple[ObservedUnit, ...]] = None
     foreign_engines: Optional[Tuple[ForeignEngine, ...]] = None
     generation: Optional[int] = None  # highest that ever touched this node
+    applied_by: Optional[str] = None  # who applied that generation, as user@host of the controller
+    applied_at: Optional[float] = None  # Unix seconds by the node's clock
     cordoned: Optional[bool] = None  # by a marker on the node
     drained: Optional[bool] = None
+    cordon_mark: Optional[NodeMark] = None  # None: not cordoned by a marker, or nothing is known of it
+    drain_mark: Optional[NodeMark] = None
     quarantined: Optional[Tuple[QuarantinedDevice, ...]] = None
     gateway: Optional[GatewayFacts] = None
     findings: Tuple[Finding, ...] = ()

@@ -11,7 +11,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Mapping, NamedTuple, Sequence
 
-from ansible_collections.llmgw.fleet.plugins.module_utils import observed, readiness, systemd
+from ansible_collections.llmgw.fleet.plugins.module_utils import node_marks, observed, readiness, systemd
+from ansible_collections.llmgw.fleet.plugins.module_utils.applied import Applied
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract import NodeFacts, ObservedUnit
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import (
     engines,
@@ -70,12 +71,13 @@ class Options:
     known_key: str | None = None
 
 
-class _Marked(NamedTuple):
-    """What the state directory says: highest generation, and whether a command cordoned or drained the node."""
+class _State(NamedTuple):
+    """What the state directory says: the plan of the highest generation, and the marks that commands made; None:
+    unknown.
+    """
 
-    generation: int | None = None
-    cordoned: bool | None = None
-    drained: bool | None = None
+    applied: Applied = Applied()
+    marks: node_marks.Marks | None = None
 
 
 class _Cards(NamedTuple):
@@ -101,7 +103,9 @@ def collect(host: Host, options: Options) -> NodeFacts:
     memory = probes.ask("memory", _SYSTEM_S, lambda: system_facts.read_memory(host))
     cpu = probes.ask("cpu", _SYSTEM_S, lambda: system_facts.read_cpu(host))
     units = probes.ask("units", _UNITS_S, lambda: _units(host, scope, state_dir))
-    marked = probes.ask("state", _SYSTEM_S, lambda: _state(host, state_dir)) or _Marked()
+    state = probes.ask("state", _SYSTEM_S, lambda: _state(host, state_dir)) or _State()
+    marks = state.marks
+    probes.found("state", marks.findings if marks else ())
     found = _cards(host, probes, system.booted_at if system else None, state_dir)
     ports = _ports(host, probes)
     filesystems, weights = _disks(host, probes, tuple(options.model_dirs or ()), state_dir)
@@ -125,9 +129,14 @@ def collect(host: Host, options: Options) -> NodeFacts:
         engines=installed,
         units=units,
         foreign_engines=found.foreign,
-        generation=marked.generation,
-        cordoned=marked.cordoned,
-        drained=marked.drained,
+        generation=state.applied.generation,
+        applied_by=state.applied.by,
+        applied_at=state.applied.at,
+        cordoned=marks.cordoned if marks else None,
+        drained=marks.drained if marks else None,
+        cordon_mark=marks.cordon if marks else None,
+        drain_mark=marks.drain if marks else None,
+        quarantined=marks.quarantined if marks else None,
         gateway=gateway,
         findings=tuple(probes.findings),
         probes=tuple(probes.done),
@@ -206,13 +215,12 @@ def _serves(host: Host, header: Header, record: Record) -> bool | None:
     return None if word == readiness.SILENT else word == readiness.SERVING
 
 
-def _state(host: Host, state_dir: str) -> _Marked:
-    """Generation and markers; a state directory that is there and cannot be read says nothing about markers."""
+def _state(host: Host, state_dir: str) -> _State:
+    """Last plan and marks; a state directory that is there and cannot be read says nothing about marks."""
     names = host.list(state_dir)
     if names is None and host.exists(state_dir):
-        return _Marked()
-    present = names or ()
-    return _Marked(StateFiles(host, state_dir).generation(), "cordoned" in present, "drained" in present)
+        return _State()
+    return _State(StateFiles(host, state_dir).applied(), node_marks.read(host, state_dir, names or ()))
 
 
 def _gateway(host: Host, options: Options, probes: Probes) -> GatewayFacts | None:
