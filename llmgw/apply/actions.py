@@ -17,7 +17,7 @@ from llmgw.apply.inputs import Inputs, inputs_of
 from llmgw.apply.lock import facts_of_a_host
 from llmgw.apply.moment import refuse_kept
 from llmgw.apply.publishing import Publishing
-from llmgw.apply.reasons import failure_reason
+from llmgw.apply.reasons import failure_reason, timed_out
 from llmgw.apply.saved import read as read_saved
 from llmgw.apply.saved import refusals
 from llmgw.apply.spool import Spool
@@ -76,7 +76,7 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
         reason = failure_reason(answer) if answer.get("msg") else "discovery failed without a message"
         said = answer.get("ansible_facts")
         document = said.get("llmgw") if isinstance(said, dict) else None
-        if answer.get("unreachable"):
+        if answer.get("unreachable") or timed_out(answer):
             with facts_of_a_host(directory):
                 store.mark_unreachable(directory, host, now, reason)
             missing[host] = reason
@@ -161,7 +161,7 @@ def settle(request: Request, folder: Path) -> dict[str, Any]:
     """The step that makes routes true after a failure: every gateway gets exactly what serves now."""
     inputs, decision = _decide(request)
     publishing = Publishing(decision, inputs.fleet, request.in_play)
-    routes = Publish(routes_now(inputs.catalog, inputs.fleet))
+    routes = Publish(routes_now(inputs.catalog, inputs.fleet, decision.fenced))
     step = Spool(folder).light(publishing.step(routes, decision.plan.generation + 1))
     return {"steps": [step | {"title": "publish what serves now", "wave": 1, "waves": 1}]}
 

@@ -83,7 +83,7 @@ class Progress:
             self.said.extend(line for line in str(event.get("stdout") or "").splitlines() if line.strip())
         if kind == _OK:
             return list(self._answered(host, action, answer))
-        if kind == _ASYNC_POLL and action == _FETCH:
+        if kind == _ASYNC_POLL:  # of fetching weights: nothing else is waited for in the background
             return self._still_fetching(host, event.get("created"))
         if kind == _ASYNC_FAILED and action == _FETCH:
             return []  # the same is told again as an ordinary failure

@@ -36,7 +36,9 @@ NAME = "history"
 KEEP_VARIABLE = "LLMGW_HISTORY_KEEP"
 KEPT = 500
 NEEDED = 20
-"""So many of the newest applies that went well are kept whatever the limit: there must be something to go back to."""
+"""Of so many catalogs the newest apply that went well is kept, whatever the limit: however often one catalog is applied
+again, there must be another to go back to.
+"""
 
 RUNNING = "running"
 DONE = "done"
@@ -44,7 +46,6 @@ FAILED = "failed"
 REFUSED = "refused"
 OVERTAKEN = "overtaken"
 INTERRUPTED = "interrupted"
-_ENDS = (DONE, FAILED, REFUSED, OVERTAKEN, INTERRUPTED)
 
 _ACTIONS_LISTED = 4000
 _TITLES_LISTED = 400
@@ -306,8 +307,8 @@ def _prune(directory: Path) -> list[str]:
     if len(files) <= limit:
         return []
     kept: list[Path] = []
-    done = 0
     catalogs: set[Path | None] = set()
+    good: set[str] = set()
     for path in files:
         try:
             record = _record(path)
@@ -315,11 +316,12 @@ def _prune(directory: Path) -> list[str]:
             if len(kept) < limit:
                 kept.append(path)
             continue
-        needed = record.outcome == DONE and done < NEEDED
+        digest = record.catalog.digest
+        needed = record.outcome == DONE and digest not in good and len(good) < NEEDED
         if len(kept) < limit or needed:
             kept.append(path)
-            catalogs.add(history_catalogs.path_of(directory, record.catalog.digest))
-            done += record.outcome == DONE
+            catalogs.add(history_catalogs.path_of(directory, digest))
+            good |= {digest} if record.outcome == DONE else set()
     try:
         for path in set(files) - set(kept):
             path.unlink(missing_ok=True)

@@ -22,6 +22,9 @@ def failure_reason(answer: Mapping[str, Any]) -> str:
     """Why a module failed. Where it did not even answer, Ansible tells of bad JSON, and the host's last words say why:
     most often there is no such Python.
     """
+    if timed_out(answer):
+        period = (answer["timedout"] or {}).get("period") if isinstance(answer["timedout"], Mapping) else None
+        return f"no answer within {period} s" if period else "no answer in time"
     message = str(answer.get("msg"))
     words = str(answer.get("module_stderr") or answer.get("module_stdout") or "").strip().splitlines()
     if not words:
@@ -32,6 +35,11 @@ def failure_reason(answer: Mapping[str, Any]) -> str:
     if any(line.startswith("Traceback") for line in words):
         return said
     return f"{said} (if that is for want of a Python that works, name one by ansible_python_interpreter of the host)"
+
+
+def timed_out(answer: Mapping[str, Any]) -> bool:
+    """Whether Ansible gave a task up that took longer than it may: the host hangs behind a connection that lives."""
+    return bool(answer.get("timedout"))
 
 
 def silence_reason(answer: Mapping[str, Any]) -> str:

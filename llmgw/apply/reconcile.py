@@ -112,7 +112,7 @@ def held_back(seen: Seen, brakes: Brakes, left: int) -> Iterator[Withheld]:
     plan = seen.decision.plan
     for rollout in plan.rollouts:
         if rollout.refused:
-            fix = f" {rollout.fix}" if rollout.fix else ""
+            fix = f"; {rollout.fix}" if rollout.fix else ""
             yield Withheld(REFUSED, f"the rollout of {rollout.service} is refused: {rollout.reason}{fix}")
     if not plan.changes:
         return

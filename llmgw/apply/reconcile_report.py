@@ -60,7 +60,7 @@ def items_of(seen: Seen, judgement: Judgement) -> Iterator[Item]:
     for one in plan.drift:
         what = {"kind": one.kind, "node": one.node, "subject": one.subject, "mended": one.mended}
         key = f"{one.node} {one.subject} {one.kind}"
-        yield Item(DRIFT, key, f"{one.node}  {one.subject}  {one.message}", what)
+        yield Item(DRIFT, key, f"{one.node}: {one.message}", what)
     for action in actions_of(plan):
         what = {"kind": action.kind.value, "replica": action.replica, "nodes": list(action.nodes)}
         yield Item(PENDING, f"{action.replica} {action.kind.value} {_where(action)}", _action(action), what)

@@ -14,7 +14,14 @@ from llmgw.apply.reasons import failure_reason, silence_reason
 from llmgw.apply.trials import canary_line, judged
 
 Json = dict[str, Any]
-BEGIN: Json = {"failure": [], "failed_services": [], "wave": "0", "overtaken": False, "canaries": [], "lines": []}
+BEGIN: Json = {
+    "failure": [],
+    "failed_services": [],
+    "wave": "0",
+    "overtaken": False,
+    "canaries": [],
+    "lines": [],
+}
 """What is known before the first step."""
 
 
@@ -23,8 +30,8 @@ def follow(before: Mapping[str, Any], step: Mapping[str, Any], results: Mapping[
     "canaries", "lines"}`.
 
     After the first failure nothing is carried out any more and nothing changes here. `wave`: the number of the one
-    that failed, as text; `failed_services`: those of which it is to be put back; `overtaken`: another controller was quicker,
-    and nothing is to be put back; `canaries` [{endpoint, good, bad, passed}] and `lines`: what this step did.
+    that failed, as text; `failed_services`: those of which it is to be put back; `overtaken`: another controller was
+    quicker, and nothing is to be put back; `canaries` [{endpoint, good, bad, passed}] and `lines`: what this step did.
     """
     if before.get("failure"):
         return _known(before, [])

@@ -7,7 +7,7 @@ it fail, tried by the last test.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from llmgw.model.node import NodeState
 from llmgw.model.plan import ActionKind, Publish, StopMembers
 from llmgw.nodekit import unitchange
 from llmgw.plan import order, rollouts
-from tests.properties.stories import NAMES, Story, stories
+from tests.properties.stories import NAMES, Event, Story, stories
 from tests.properties.told import Fate, options_of, told
 
 Unit = tuple[str, str, tuple[str, ...], bool]
@@ -133,14 +133,53 @@ def _available_throughout(world: Fate) -> None:
         for one in world.catalog.services
     }
 
+    world._look = _at_least(floors)
+    world.whole_apply()
+    world._look = None
+
+
+def a_rollout_that_fails_leaves_the_service_as_it_was(story: Story) -> None:
+    """New arguments with which nothing starts, or canaries that do badly: as many serve as before, with what they had
+    before; a catalog that is mended converges.
+    """
+    world = told(story)
+    for chapter in story.chapters:
+        for event in chapter.events:
+            world.befall(event)
+    world.whole_apply()
+    for number, bad in enumerate(("--n 90", "canary")):
+        good, serving, running = world.catalog, {name: len(_available(world, name)) for name in NAMES}, _running(world)
+        for target in range(len(good.services)):
+            world.befall(Event("args", target, 90 + number))
+        least = {str(one.name): serving[one.name] - one.rollout.max_unavailable for one in good.services}
+        world._look = _at_least(least)
+        failed = world.failing_apply(bad)
+        world._look = None
+        for name in failed:
+            assert len(_available(world, name)) >= serving[name], name
+            assert {one for one in _running(world) if one[0].startswith(f"{name}/")} <= running
+        world.catalog = good
+        world.whole_apply()
+        assert decide(world.catalog, world.fleet).plan.waves == ()
+
+
+def _running(world: Fate) -> set[tuple[str, str, str | None]]:
+    """Replica, node and digest of every process."""
+    return {
+        (unit.replica or "", str(node.name), unit.running_digest)
+        for node in world.fleet.nodes
+        for unit in world.units(node.name)
+        if unitchange.is_running(unit)
+    }
+
+
+def _at_least(floors: Mapping[str, int]) -> Callable[[Fate], None]:
     def watch(now: Fate) -> None:
         for name, floor in floors.items():
             here = _available(now, name)
             assert len(here) >= floor, f"{name}: {sorted(here)} serve, {floor} must"
 
-    world._look = watch
-    world.whole_apply()
-    world._look = None
+    return watch
 
 
 def _available(world: Fate, service: str) -> set[str]:
@@ -164,6 +203,7 @@ PROPERTIES = [
     hosts_that_do_not_answer_are_not_touched,
     routes_name_only_what_runs,
     an_apply_takes_away_no_more_than_max_unavailable,
+    a_rollout_that_fails_leaves_the_service_as_it_was,
 ]
 
 
@@ -204,6 +244,10 @@ def _all_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollouts, "_at_once", lambda replaced, _may_go: replaced)
 
 
+def _nothing_is_put_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(order.Order, "_undo", lambda _self, _changes: {})
+
+
 DEFECTS: dict[Callable[[Story], None], tuple[Callable[[pytest.MonkeyPatch], None], tuple[str, ...]]] = dict(
     zip(
         PROPERTIES,
@@ -214,6 +258,7 @@ DEFECTS: dict[Callable[[Story], None], tuple[Callable[[pytest.MonkeyPatch], None
             (_everything_is_reached, ("cut_off", "args")),
             (_stop_before_publishing, ("scale",)),
             (_all_at_once, ("args",)),
+            (_nothing_is_put_back, ("rollout",)),
         ],
         strict=True,
     )

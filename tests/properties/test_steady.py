@@ -61,7 +61,7 @@ DECISIVE: dict[str, tuple[str, ...]] = {
 }
 """Fields, and the parts that each of them is told in."""
 MOVING = """
-contract_version module_version collected_at hardware_key gathered probes.* cpu.*
+contract_version module_version collected_at hardware_key gathered probes.* cpu.* applied_by applied_at
 system.os system.os_version system.kernel system.architecture system.booted_at system.clock system.python_version
 system.listening_ports system.interfaces.up system.interfaces.speed_mbps memory.available_bytes
 driver.source driver.fallback_reason filesystems.total_bytes filesystems.free_bytes weights.missing

@@ -5,14 +5,18 @@ else touches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
-from llmgw.decide import Decision, Options
+from llmgw.decide import Decision, Options, decide
+from llmgw.model.ids import ServiceName
 from llmgw.model.node import FleetSnapshot, GatewayHost, Node, NodeState
 from llmgw.model.plan import MarkDevices, Publish, StartMembers, Step, StopMembers
 from llmgw.model.replica import Catalog
-from llmgw.nodekit import contract
+from llmgw.model.unit import UnitFile
+from llmgw.nodekit import contract, unitchange
+from llmgw.routes.now import routes_now
 from tests.properties.stories import CATALOG_EVENTS, Chapter, Event, Story, edited
 from tests.support.fleets import with_facts
 from tests.support.world import World
@@ -55,6 +59,26 @@ class Fate(World):
         """An apply of the catalog of now."""
         self.steps, self.touched = 0, set()
         return self.apply(self.catalog, options)
+
+    def failing_apply(self, bad: str) -> frozenset[str]:
+        """An apply in which no process starts whose unit has these words, and no canary does well if they are
+        `canary`: the step's own units are put back, then what its wave says of the services that failed, and routes
+        name what serves then. Returns those services; empty when nothing failed.
+        """
+        decision = decide(self.catalog, self.fleet)
+        for wave in decision.plan.waves:
+            for step in wave.steps:
+                failed = frozenset(_failing(step, bad, self))
+                kept = tuple(unit for unit in step.units if not _fails(unit, bad, self)) if _starts(step) else ()
+                self._carry_out(StartMembers(kept) if _starts(step) else step, decision.plan.generation)
+                if failed:
+                    undo = [one for service in sorted(failed) for one in wave.undo.get(ServiceName(service), ())]
+                    fenced = decide(self.catalog, self.fleet).fenced
+                    self.take_steps(undo, decision.plan.generation)
+                    settled = Publish(routes_now(self.catalog, self.fleet, fenced))
+                    self._carry_out(settled, decision.plan.generation)
+                    return failed
+        return frozenset()
 
     def _carry_out(self, step: Step, generation: int) -> None:
         for atom in _atoms(step):
@@ -125,6 +149,24 @@ def options_of(chapter: Chapter, fleet: FleetSnapshot) -> Options:
         names = [*(str(one.name) for one in fleet.nodes), *(str(one.name) for one in fleet.gateways)]
         limit = frozenset(names) - {names[chapter.spared % len(names)]}
     return Options(limit=limit, allow_mass_loss=chapter.mass_loss)
+
+
+def _starts(step: Step) -> TypeGuard[StartMembers]:
+    return isinstance(step, StartMembers)
+
+
+def _fails(unit: UnitFile, bad: str, world: World) -> bool:
+    before = next((one for one in world.units(unit.node) if one.name == unit.name), None)
+    change = unitchange.change(before, unit.process_digest, unit.text_digest)
+    return bad in unit.text and change not in (unitchange.KEPT, unitchange.REWRITTEN)
+
+
+def _failing(step: Step, bad: str, world: World) -> Iterator[str]:
+    """The services that fail in a step."""
+    if isinstance(step, StartMembers):
+        yield from (unit.replica.partition("/")[0] for unit in step.units if _fails(unit, bad, world))
+    if isinstance(step, Publish) and bad == "canary":
+        yield from (one.partition("/")[0] for trial in step.trials for one in trial.endpoints)
 
 
 def _atoms(step: Step) -> list[Step]:

@@ -20,7 +20,7 @@ from tests.fleet.site import GATEWAY, Outcome, wait_for
 
 pytestmark = pytest.mark.timeout(300)
 
-PATIENCE_S = 100.0
+PATIENCE_S = 150.0
 """Far beyond what ssh's keep-alives and Ansible's connection timeout cost together, and far below for ever."""
 VICTIM, EARLIER = "n3", "n2"
 """Hosts of chat/1 and chat/0, which roll in this order."""

@@ -35,12 +35,14 @@ def chosen(only: list[str]) -> list[tuple[Step, Fault]]:
 
 
 def told(cell: Cell) -> str:
-    """One cell in a few characters: failed/allowed requests, fewest available/floor, seconds to converge."""
+    """One cell in a few words: failed and allowed requests, fewest available and how many must be, seconds to converge
+    and those of the run that met the fault.
+    """
     facts = cell.facts
     verdict = "ok" if not cell.problems else "FAILED"
     return (
         f"{verdict} {len(facts.failures)}/{facts.allowed} failed, {facts.available}/{facts.floor} up, "
-        f"{cell.converge_s:.0f} s"
+        f"{cell.run_s:.0f} + {cell.converge_s:.0f} s"
     )
 
 

@@ -38,8 +38,8 @@ def site(prepared: FaultSite) -> Iterator[FaultSite]:
         ("units", "kill controller"),
         ("units", "crash node"),
         ("drain", "freeze node"),
-        ("start", "cut from gateway"),
-        ("stop", "disk full"),
+        ("start", "disk full"),
+        ("stop", "cut from gateway"),
     ],
 )
 def test_a_rollout_under_load_survives(site: FaultSite, step: str, fault: str, tmp_path: Path) -> None:

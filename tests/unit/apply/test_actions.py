@@ -98,6 +98,7 @@ def test_a_discovery_that_died_after_a_reboot_leaves_no_hardware_to_be_taken_for
     [
         ({"unreachable": True, "msg": "no route"}, "no route"),
         ({"failed": True, "msg": "no python"}, "no python"),
+        ({"failed": True, "msg": "Timed out", "timedout": {"period": 120}}, "no answer within 120 s"),
         ({"failed": True}, "without a message"),
         ({}, "without a message"),
         ({"skipped": True}, "without a message"),
@@ -115,7 +116,7 @@ def test_a_host_that_told_none_costs_only_itself_and_keeps_its_earlier_facts(
     assert says in kept["missing"]["n1"]
     stored = store.load(tmp_path, "n1")
     assert stored.facts == facts("n1")
-    assert stored.unreachable_since == (NOW if answer.get("unreachable") else None)
+    assert stored.unreachable_since == (NOW if answer.keys() & {"unreachable", "timedout"} else None)
 
 
 def test_hosts_are_those_of_two_groups_with_the_variables_that_llmgw_reads() -> None:

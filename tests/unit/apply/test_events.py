@@ -282,65 +282,6 @@ def test_what_to_do_about_a_problem_is_a_line_of_its_own() -> None:
     assert Progress().feed(ok("plan", PLAN | {"problems": [problem]}))[:2] == problem.split("\n")
 
 
-FAILING = {"failure": ["Wave 1 of 2 failed"], "failed_services": ["chat"], "overtaken": False, "canaries": []}
-
-
-def test_what_is_put_back_after_a_failure_is_told_apart_from_what_was_changed() -> None:
-    progress = Progress()
-    progress.feed(ok("replica_units", {"units": [unit()]}))
-    assert progress.feed(ok("verdict", FAILING)) == []
-    assert progress.feed(ok("replica_units", {"units": [unit(action="restarted")]})) == [
-        "n1  chat.0.0  put back: restarted, ready in 1.3 s"
-    ]
-    assert progress.feed(ok("bundle", {"changed": True, "generation": 9})) == ["n1  routes  put back, generation 9"]
-    document = progress.document()
-    assert document["changed"] == [{"host": "n1", "what": "llmgw-chat.0.0.service"}]
-    assert document["put_back"] == [
-        {"host": "n1", "what": "llmgw-chat.0.0.service"},
-        {"host": "n1", "what": "routes"},
-    ]
-    assert exit_status(progress, 2) == 4
-
-
-def test_what_cannot_be_put_back_is_told_so() -> None:
-    progress = Progress()
-    progress.feed(ok("verdict", FAILING))
-    assert progress.feed(failed("llmgw.fleet.replica_units", {"msg": "disk full"}, ignore_errors=True)) == [
-        "n1  NOT PUT BACK: disk full"
-    ]
-
-
-def test_routes_that_are_made_true_after_a_failure_are_no_putting_back() -> None:
-    progress = Progress()
-    progress.feed(ok("verdict", FAILING))
-    progress.feed(ok("plan", {"steps": [{}]}))
-    assert progress.feed(ok("bundle", {"changed": True, "generation": 9})) == ["n1  routes  generation 9"]
-    assert progress.document()["put_back"] == []
-
-
-def test_a_run_that_was_overtaken_has_failed_and_puts_nothing_back() -> None:
-    progress = Progress()
-    progress.feed(ok("verdict", FAILING | {"overtaken": True}))
-    progress.feed(ok("bundle", {"changed": True, "generation": 9}))
-    assert progress.document()["put_back"] == []
-    assert exit_status(progress, 2) == 4
-
-
-def test_what_canaries_did_is_a_line_each_and_in_the_document() -> None:
-    progress = Progress()
-    passed = {"endpoint": "chat/0@n1", "good": 20, "bad": 0, "passed": True}
-    not_passed = {"endpoint": "code/0@n2", "good": 3, "bad": 2, "passed": False}
-    assert progress.feed(ok("verdict", {"failure": [], "canaries": [passed]})) == [
-        "canary chat/0@n1  20 good answers, 0 bad: good enough"
-    ]
-    assert exit_status(progress, 0) == 0
-    assert progress.feed(ok("verdict", FAILING | {"canaries": [not_passed]})) == [
-        "canary code/0@n2  3 good answers, 2 bad: NOT GOOD ENOUGH"
-    ]
-    assert progress.document()["canaries"] == [passed, not_passed]
-    assert exit_status(progress, 2) == 4, "no module failed, and yet the step has"
-
-
 def test_what_drained_is_told_with_how_long_it_took() -> None:
     answer = {
         "changed": True,
@@ -361,11 +302,11 @@ def test_weights_on_their_way_are_told_once_a_minute() -> None:
     progress = Progress()
     told = []
     for second in range(0, 200, 5):
-        poll = event("runner_on_async_poll", "llmgw.fleet.weights_fetch", {"finished": 0})
+        poll = event("runner_on_async_poll", "ansible.builtin.async_status", {"finished": 0})
         created = f"2026-11-30T12:{second // 60:02d}:{second % 60:02d}.000000+00:00"
         told += progress.feed(poll | {"created": created})
     assert told == [f"n1  fetching weights for {minutes} min" for minutes in (1, 2, 3)]
-    assert progress.feed(event("runner_on_async_poll", "llmgw.fleet.weights_fetch", {})) == []
+    assert progress.feed(event("runner_on_async_poll", "ansible.builtin.async_status", {})) == []
 
 
 def test_the_same_error_is_told_once() -> None:

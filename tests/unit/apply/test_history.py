@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from llmgw.apply import history, history_catalogs, processes
+from llmgw.apply.history_choice import rollback_target
 from llmgw.catalog.load import load_catalog
 from llmgw.decide import Options, decide
 from llmgw.model.ids import Digest
@@ -214,20 +215,27 @@ def test_the_newest_are_kept_and_the_catalogs_that_they_need(
     assert [path.stem for path in (kept / "catalogs").iterdir()] == [only_digest(kept).removeprefix("sha256:")]
 
 
-def test_there_is_always_something_to_go_back_to(
+def test_however_often_one_catalog_is_applied_again_there_is_another_to_go_back_to(
     kept: Path, record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(history.KEEP_VARIABLE, "3")
+
+    def apply(number: int, digest: str, outcome: str) -> None:
+        document = record | {"catalog": {"digest": digest, "path": "/nowhere"}}
+        history.begin(kept, f"id{number}", document, "reconcile", NOW + number)
+        history.end(kept, f"id{number}", outcome, [], NOW + number)
+
     for number in range(30):
-        history.begin(kept, f"done{number:02}", record, "apply", NOW + number)
-        history.end(kept, f"done{number:02}", "done", [], NOW + number)
-    for number in range(30, 40):
-        history.begin(kept, f"failed{number}", record, "apply", NOW + number)
-        history.end(kept, f"failed{number}", "failed", [], NOW + number)
-    outcomes = [one.outcome for one in history.read(kept, NOW).records]
-    assert outcomes.count("failed") == 3
-    assert outcomes.count("done") == history.NEEDED
-    assert next(one.id for one in history.read(kept, NOW).records if one.outcome == "done") == "done29"
+        apply(number, f"sha256:{number:08x}", "done")
+    for number in range(30, 60):
+        apply(number, f"sha256:{29:08x}", "done")
+    for number in range(60, 65):
+        apply(number, "sha256:ffffffff", "failed")
+    found = history.read(kept, NOW).records
+    assert [one.id for one in found[:4]] == ["id64", "id63", "id62", "id59"]
+    good = [one.catalog.digest for one in found if one.outcome == "done"]
+    assert good == [f"sha256:{number:08x}" for number in range(29, 29 - history.NEEDED, -1)]
+    assert rollback_target(history.History(found), None).id == "id59"
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "many", "1e9"])

@@ -45,3 +45,8 @@ def test_a_sudo_that_asks_for_a_password_is_told_with_what_to_set(said: str) -> 
 
 def test_what_is_not_known_is_told_as_it_is() -> None:
     assert failure_reason({"msg": "chat/0 was not ready in 60 s"}) == "chat/0 was not ready in 60 s"
+
+
+def test_a_host_that_hangs_is_told_with_how_long_it_was_waited_for() -> None:
+    assert failure_reason({"failed": True, "msg": "Timed out", "timedout": {"period": 120}}) == "no answer within 120 s"
+    assert failure_reason({"failed": True, "msg": "Timed out", "timedout": True}) == "no answer in time"

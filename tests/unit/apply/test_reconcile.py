@@ -179,12 +179,12 @@ def test_hosts_that_do_not_answer_keep_nobody_from_mending_the_others() -> None:
 def test_a_refused_rollout_holds_everything_back_and_says_why() -> None:
     one = seen(catalog(service("chat", 4)), running(chat=3).fleet)
     refused = Rollout(
-        ServiceName("code"), Strategy.IN_PLACE, 2, 0, reason="no card is free", fix="Set max_unavailable."
+        ServiceName("code"), Strategy.IN_PLACE, 2, 0, reason="no card is free", fix="raise max_unavailable"
     )
     plan = replace(one.decision.plan, rollouts=(refused,))
     judgement = verdict(replace(one, decision=replace(one.decision, plan=plan)))
     assert reasons(judgement) == [REFUSED]
-    assert why(judgement) == "the rollout of code is refused: no card is free Set max_unavailable."
+    assert why(judgement) == "the rollout of code is refused: no card is free; raise max_unavailable"
     nothing = replace(plan, waves=())
     assert reasons(verdict(replace(one, decision=replace(one.decision, plan=nothing)))) == [REFUSED]
 

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from ruamel.yaml import YAML
 
 from llmgw.apply.reconcile_metrics import registry
-from tests.unit.apply.test_reconcile_loop import Bench
+from tests.support.reconciling import Bench
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "reference" / "metrics.md"

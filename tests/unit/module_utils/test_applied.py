@@ -48,6 +48,7 @@ def test_nobody_else_comes_too_late(seen: Applied, generation: int, plan: str | 
 @pytest.mark.parametrize(
     ("later", "words"),
     [
+        (-0.05, " at 14:03 UTC (0 seconds ago)"),
         (0, " at 14:03 UTC (0 seconds ago)"),
         (1, " at 14:03 UTC (1 second ago)"),
         (89, " at 14:03 UTC (89 seconds ago)"),

@@ -97,9 +97,12 @@ def whose(seen: Applied, now: float) -> str:
 
 
 def _ago(seconds: float) -> str:
-    """The age in words; nothing when a clock was set back meanwhile."""
-    if seconds < 0:
+    """The age in words; nothing when a clock was set back meanwhile. Notes are rounded, so that a new one may be of the
+    next moment.
+    """
+    if seconds < -1:
         return ""
+    seconds = max(0.0, seconds)
     for limit, unit, size in ((_SECONDS, "second", 1), (_MINUTES, "minute", 60), (_HOURS, "hour", 3600)):
         if seconds < limit:
             return f" ({_counted(int(seconds / size), unit)} ago)"

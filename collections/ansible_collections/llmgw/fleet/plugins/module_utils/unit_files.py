@@ -104,14 +104,13 @@ class UnitFiles:
         """Gives an old file a second name; where the filesystem has no such thing, a copy. Raises OSError."""
         kept = f"{Path(path).parent}/.{Path(path).name}.before"
         atomic.drop(kept)  # of a run that was killed
+        if not Path(path).exists():
+            return
+        self._kept[path] = kept
         try:
             os.link(path, kept)
-        except FileNotFoundError:
-            return
         except OSError:
-            self._kept[path] = kept
             shutil.copyfile(path, kept)
-        self._kept[path] = kept
 
     def _as_it_was(self, path: str) -> None:
         kept = self._kept.pop(path, None)
