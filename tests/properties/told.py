@@ -30,8 +30,8 @@ class Cut(Exception):  # noqa: N818 - not an error: the controller was killed
 
 class Fate(World):
     """A world with a catalog, whose applies carry out only as many of their smallest steps (one unit, one mark, one
-    publication) as `budget` says; None: all. `steps` counts those of the last apply, `touched` are its nodes, and
-    `last` is what was done last.
+    publication) as `budget` says; None: all. `steps` counts those of the last apply, `touched` are its nodes,
+    `last` is what was done last, and `ended` is what ran until that, as endpoints.
     """
 
     def __init__(self, fleet: FleetSnapshot, catalog: Catalog, watch: Watch | None = None) -> None:
@@ -41,6 +41,7 @@ class Fate(World):
         self.steps = 0
         self.touched: set[str] = set()
         self.last: Step | None = None
+        self.ended: set[str] = set()
         self._look = watch
 
     def carry_out(self, chapter: Chapter) -> None:
@@ -85,11 +86,18 @@ class Fate(World):
             if self.budget is not None and self.steps >= self.budget:
                 raise Cut
             self.steps += 1
+            self.ended = set(self._about_to_end(atom))
             super()._carry_out(atom, generation)
             self.touched |= _nodes_of(atom)
             self.last = atom
             if self._look:
                 self._look(self)
+
+    def _about_to_end(self, step: Step) -> Iterator[str]:
+        for node, name in step.units if isinstance(step, StopMembers) else ():
+            for unit in self.units(node):
+                if unit.name == name and unitchange.is_running(unit):
+                    yield f"{unit.replica}@{node}"
 
     def _publish(self, step: Publish, generation: int) -> None:
         before = self.fleet.gateways

@@ -95,6 +95,11 @@ class ChangedFleet:
         assert done.status == 0, f"the hosts cannot be left empty:\n{done.out}\n{done.err}"
 
 
+def option(words: list[str], name: str) -> str | None:
+    """The value of an option in a command line; None where it has none yet: a process is systemd's own at first."""
+    return words[words.index(name) + 1] if name in words else None
+
+
 def _replica(unit: str) -> str:
     service, number = unit.split(".")[:2]
     return f"{service}/{number}"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fleet.changes.fleet import ChangedFleet
+from tests.fleet.changes.fleet import ChangedFleet, option
 from tests.fleet.changes.wishes import Wish
 from tests.fleet.site import wait_for
 
@@ -53,7 +53,7 @@ def _of_hosts(fleet: ChangedFleet, placed: set[str], homeless: set[str]) -> Iter
         twice = [name for name, count in Counter(one.partition("@")[0] for one in seen).items() if count > 1]
         if twice:
             yield f"{what}: {twice} are on several hosts"
-    ports = Counter((one.partition("@")[2], words[words.index("--port") + 1]) for one, words in running.items())
+    ports = Counter((one.partition("@")[2], option(words, "--port")) for one, words in running.items())
     yield from (f"{count} engines of {host} have port {port}" for (host, port), count in ports.items() if count > 1)
     for host in fleet.lab.hosts:
         engines, units = fleet.inside.engines(host), sum(one.endswith(f"@{host}") for one in running)

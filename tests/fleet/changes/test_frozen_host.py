@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.fleet.changes.fleet import ChangedFleet
+from tests.fleet.changes.fleet import ChangedFleet, option
 from tests.fleet.changes.wishes import Service, Wish
 from tests.fleet.site import GATEWAY, Outcome, wait_for
 
@@ -46,9 +46,7 @@ def _write(fleet: ChangedFleet, argument: int) -> None:
 def _has(fleet: ChangedFleet, argument: int) -> set[str]:
     """Hosts whose engine was started with that argument."""
     return {
-        one.partition("@")[2]
-        for one, words in fleet.running().items()
-        if words[words.index("--ttft-ms") + 1] == str(argument)
+        one.partition("@")[2] for one, words in fleet.running().items() if option(words, "--ttft-ms") == str(argument)
     }
 
 
