@@ -50,7 +50,12 @@ class _TableUnlessNamed(TyperGroup):
         return self.commands[_TABLE].make_context(info_name, args, parent, **extra)
 
 
-app = typer.Typer(cls=_TableUnlessNamed, add_completion=False, rich_markup_mode=None)
+app = typer.Typer(
+    cls=_TableUnlessNamed,
+    help="Show the nodes, or take nodes and devices out and back in.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
 for _command in (marks.cordon, marks.uncordon, marks.drain, marks.undrain, marks.clear):
     app.command()(_command)
 

@@ -34,16 +34,6 @@ def devices_of(
     return tuple(sorted(found, key=lambda device: device.index))
 
 
-def identities_of(facts: contract.NodeFacts) -> list[tuple[str, str]] | None:
-    """UUID and class of every device that `devices_of` has, in its order; None when the cards are unknown."""
-    if facts.gpus is None:
-        return None
-    found = sorted(
-        ((index, uuid, name) for gpu in facts.gpus for index, uuid, name, _ in _slots(gpu)), key=lambda slot: slot[0]
-    )
-    return [(uuid, device_class) for _, uuid, device_class in found]
-
-
 def _slots(gpu: contract.Gpu) -> Iterator[tuple[int, str, str, contract.MigInstance | None]]:
     """What can be placed on of a card: index, UUID, class, and the MIG instance if it is one."""
     if gpu.mig_mode:

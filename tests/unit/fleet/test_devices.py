@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from llmgw.fleet.devices import devices_of, identities_of
+from llmgw.fleet.devices import devices_of
 from llmgw.nodekit import contract
 from tests.support.fleets import facts
 
@@ -57,16 +57,6 @@ def test_what_has_no_uuid_or_no_class_cannot_be_placed_on() -> None:
     nameless = (replace(INSTANCES[0], uuid=None), replace(INSTANCES[1], device_class=None))
     cards = (replace(CARD, uuid=None), replace(CARD, device_class=None), replace(SPLIT, mig_instances=nameless))
     assert devices_of(with_gpus(*cards)) == ()
-
-
-def test_devices_are_identified_in_the_order_and_by_the_rules_in_which_they_are_placed_on() -> None:
-    nameless = replace(SPLIT, index=1, mig_instances=(replace(INSTANCES[0], uuid=None),))
-    known = with_gpus(SPLIT, replace(CARD, index=7), nameless, replace(CARD, uuid=None), replace(CARD, index=0))
-    found = identities_of(known) or []
-    assert len(found) == 4
-    assert found == [(one.uuid, one.device_class) for one in devices_of(known) or ()]
-    assert identities_of(replace(known, gpus=None)) is None
-    assert identities_of(with_gpus()) == []
 
 
 def test_one_bad_card_takes_itself_out_and_not_its_neighbour() -> None:
