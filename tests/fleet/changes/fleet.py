@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from llmgw.apply.runner import _SSH_ARGS
 from tests.fleet.changes.wishes import Wish, catalog_document, host_variables
 from tests.fleet.faults.inside import Inside
 from tests.fleet.lab.hosts import Lab
@@ -52,8 +53,8 @@ class ChangedFleet:
         groups: dict[str, Sequence[str]] = {"fleet": self.lab.hosts, "gateway": [GATEWAY]}
         inventory = document(self.lab.addresses, self.lab.key, groups, host_variables(wish, self.lab.hosts))
         variables = cast("dict[str, dict[str, Any]]", inventory["all"])["vars"]
-        # Keep-alives and shared connections are those that llmgw itself sees to.
-        del variables["ansible_ssh_args"]
+        # Ansible that is started by hand gets the same: what one leaves open, the other goes on with.
+        variables["ansible_ssh_args"] = _SSH_ARGS
         variables["ansible_ssh_common_args"] = " ".join(SSH_OPTIONS[: SSH_OPTIONS.index("ServerAliveInterval=2") - 1])
         (folder / "hosts.yml").write_text(json.dumps(inventory, indent=1), encoding="utf-8")
 

@@ -56,12 +56,12 @@ def run_cell(site: FaultSite, step: Step, fault: Fault, folder: Path) -> Cell:
     """One cell. Leaves the site converged, or not known."""
     old = site.ensure(step.replicas, real=step.real)
     new = step.change(old)
-    faults = injection.Site(site.lab, site.inside, GATEWAY)
+    place = injection.Place(site.lab, site.inside, GATEWAY)
     problems: list[str] = []
     log = folder / "run.log"
     traffic = Traffic(SERVICE, *((REAL_CLIENTS, REAL_TOKENS, REAL_PAUSE_S) if step.real else (CLIENTS, TOKENS)))
     with (
-        _prepared(faults, fault, site.nodes),
+        _prepared(place, fault, site.nodes),
         Sampling(site.inside, GATEWAY) as sampling,
         Load(site.lab, site.url, (traffic,), CLIENT_TIMEOUT_S) as load,
     ):
@@ -73,12 +73,12 @@ def run_cell(site: FaultSite, step: Step, fault: Fault, folder: Path) -> Cell:
         run = site.start_apply(log)
         try:
             spotted = _spot(run, step, Watch(site.inside, before, new, sampling.last), sampling, log)
-            fallen = _inject(fault, faults, _target(spotted, before.units), sampling)
+            fallen = _inject(fault, place, _target(spotted, before.units), sampling)
             _wait_for_end(run, fault, problems)
         finally:
             _kill(run)
         run_s = time.monotonic() - began
-        fault.heal(faults, fallen.target)
+        fault.heal(place, fallen.target)
         healed = time.monotonic()
         # What was begun is gone on with, or taken back: both must be possible after any fault.
         final = old if step.back and run.returncode else new
@@ -100,19 +100,19 @@ def run_cell(site: FaultSite, step: Step, fault: Fault, folder: Path) -> Cell:
 
 
 @contextmanager
-def _prepared(faults: injection.Site, fault: Fault, nodes: tuple[str, ...]) -> Iterator[None]:
+def _prepared(place: injection.Place, fault: Fault, nodes: tuple[str, ...]) -> Iterator[None]:
     """Every node made ready for the fault: which one it will meet is not known before."""
     ready: list[Target] = []
     try:
         if fault.prepare is not None:
             for node in nodes:
-                fault.prepare(faults, Target(node, "", "", ""))
+                fault.prepare(place, Target(node, "", "", ""))
                 ready.append(Target(node, "", "", ""))
         yield
     finally:
         for one in ready:
             if fault.clean is not None:
-                fault.clean(faults, one)
+                fault.clean(place, one)
 
 
 def _since(load: Load, began: float) -> tuple[Request, ...]:
@@ -146,10 +146,10 @@ def _target(spotted: Spotted, units: dict[str, set[str]]) -> Target:
     return Target(host, unit, *simulated[0])
 
 
-def _inject(fault: Fault, faults: injection.Site, target: Target, sampling: Sampling) -> Fallen:
+def _inject(fault: Fault, place: injection.Place, target: Target, sampling: Sampling) -> Fallen:
     """The fault itself, and what it took away."""
     at = time.monotonic()
-    fault.inject(faults, target)
+    fault.inject(place, target)
     time.sleep(2 * AROUND_S)
     near = sampling.within(at - AROUND_S, at + AROUND_S)
     names = {name for sample in near for name in sample.endpoints if _takes(fault, target, name)}
@@ -168,7 +168,7 @@ def _takes(fault: Fault, target: Target, endpoint: str) -> bool:
             return (host, unit) == (target.host, target.unit)
         case "other":
             return (host, unit) == (target.other_host, target.other_unit)
-        case _:
+        case "none":
             return False
 
 

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 from tests.fleet.faults.inside import Inside
 from tests.fleet.lab.hosts import Lab
@@ -45,18 +46,19 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """What faults are injected into."""
+class Place:
+    """Where faults are injected: the lab, and which of its hosts is the gateway."""
 
     lab: Lab
     inside: Inside
     gateway: str
 
 
-Act = Callable[[Site, Target], None]
+Act = Callable[[Place, Target], None]
+"""What is done to a target."""
 
 
-def _nothing(_site: Site, _target: Target) -> None:
+def _nothing(_place: Place, _target: Target) -> None:
     """What heals by itself."""
 
 
@@ -73,61 +75,62 @@ class Fault:
     heal: Act = _nothing
     prepare: Act | None = None
     clean: Act | None = None
-    engines: str = "none"
+    engines: Literal["host", "unit", "other", "none"] = "none"
     ends_run: bool = False
 
 
-def _kill_controller(site: Site, _target: Target) -> None:
-    assert site.inside.kill_controller(), "nothing ran on the controller"
+def _kill_controller(place: Place, _target: Target) -> None:
+    assert place.inside.kill_controller(), "nothing ran on the controller"
 
 
-def _kill_engine(site: Site, target: Target) -> None:
-    site.inside.signal_unit(target.host, target.unit, signal.SIGKILL)
+def _kill_engine(place: Place, target: Target) -> None:
+    # It may have no process at this moment, where it is just being stopped or fails to start.
+    place.inside.signal_unit(target.host, target.unit, signal.SIGKILL)
 
 
-def _kill_other(site: Site, target: Target) -> None:
-    assert site.inside.signal_unit(target.other_host, target.other_unit, signal.SIGKILL), "no such engine"
+def _kill_other(place: Place, target: Target) -> None:
+    assert place.inside.signal_unit(target.other_host, target.other_unit, signal.SIGKILL), "no such engine"
 
 
-def _crash(site: Site, target: Target) -> None:
-    site.lab.crash(target.host)
+def _crash(place: Place, target: Target) -> None:
+    place.lab.crash(target.host)
 
 
-def _boot(site: Site, target: Target) -> None:
-    site.lab.start(target.host)
+def _boot(place: Place, target: Target) -> None:
+    place.lab.start(target.host)
 
 
-def _freeze(site: Site, target: Target) -> None:
-    site.lab.freeze(target.host)
+def _freeze(place: Place, target: Target) -> None:
+    place.lab.freeze(target.host)
 
 
-def _thaw(site: Site, target: Target) -> None:
-    site.lab.thaw(target.host)
+def _thaw(place: Place, target: Target) -> None:
+    place.lab.thaw(target.host)
 
 
-def _cut_from_controller(site: Site, target: Target) -> None:
+def _cut_from_controller(place: Place, target: Target) -> None:
     # What either side sends goes to an address on the wire that nobody has: lost, without an error anywhere.
-    address = site.lab.addresses[target.host]
-    site.inside.ip(f"neighbour replace {address} lladdr {NOBODY} dev {CONTROLLER_BRIDGE} nud permanent")
-    site.inside.ip(f"neighbour replace {CONTROLLER_ADDRESS} lladdr {NOBODY} dev host0 nud permanent", target.host)
+    address = place.lab.addresses[target.host]
+    place.inside.ip(f"neighbour replace {address} lladdr {NOBODY} dev {CONTROLLER_BRIDGE} nud permanent")
+    place.inside.ip(f"neighbour replace {CONTROLLER_ADDRESS} lladdr {NOBODY} dev host0 nud permanent", target.host)
 
 
-def _join_controller(site: Site, target: Target) -> None:
-    address = site.lab.addresses[target.host]
-    site.inside.ip(f"neighbour replace {address} lladdr {_mac(address)} dev {CONTROLLER_BRIDGE} nud permanent")
-    site.inside.ip(f"neighbour del {CONTROLLER_ADDRESS} dev host0", target.host)
+def _join_controller(place: Place, target: Target) -> None:
+    address = place.lab.addresses[target.host]
+    place.inside.ip(f"neighbour replace {address} lladdr {_mac(address)} dev {CONTROLLER_BRIDGE} nud permanent")
+    place.inside.ip(f"neighbour del {CONTROLLER_ADDRESS} dev host0", target.host)
 
 
-def _cut_from_gateway(site: Site, target: Target) -> None:
-    here, there = site.lab.addresses[target.host], site.lab.addresses[site.gateway]
-    site.inside.ip(f"neighbour replace {here} lladdr {NOBODY} dev host0 nud permanent", site.gateway)
-    site.inside.ip(f"neighbour replace {there} lladdr {NOBODY} dev host0 nud permanent", target.host)
+def _cut_from_gateway(place: Place, target: Target) -> None:
+    here, there = place.lab.addresses[target.host], place.lab.addresses[place.gateway]
+    place.inside.ip(f"neighbour replace {here} lladdr {NOBODY} dev host0 nud permanent", place.gateway)
+    place.inside.ip(f"neighbour replace {there} lladdr {NOBODY} dev host0 nud permanent", target.host)
 
 
-def _join_gateway(site: Site, target: Target) -> None:
-    here, there = site.lab.addresses[target.host], site.lab.addresses[site.gateway]
-    site.inside.ip(f"neighbour replace {here} lladdr {_mac(here)} dev host0 nud permanent", site.gateway)
-    site.inside.ip(f"neighbour replace {there} lladdr {_mac(there)} dev host0 nud permanent", target.host)
+def _join_gateway(place: Place, target: Target) -> None:
+    here, there = place.lab.addresses[target.host], place.lab.addresses[place.gateway]
+    place.inside.ip(f"neighbour replace {here} lladdr {_mac(here)} dev host0 nud permanent", place.gateway)
+    place.inside.ip(f"neighbour replace {there} lladdr {_mac(there)} dev host0 nud permanent", target.host)
 
 
 def _mac(address: str) -> str:
@@ -135,37 +138,37 @@ def _mac(address: str) -> str:
     return f"02:00:00:00:00:{int(address.rpartition('.')[2]):02x}"
 
 
-def _small_disk(site: Site, target: Target) -> None:
+def _small_disk(place: Place, target: Target) -> None:
     script = _MOVE_IN.format(full=FULL, every=" ".join(DIRECTORIES.values()), room=ROOM_KB)
     for name, directory in DIRECTORIES.items():
         script += _MOVE_IN_ONE.format(full=FULL, name=name, directory=directory)
-    site.lab.ssh(target.host, script, check=True)
+    place.lab.ssh(target.host, script, check=True)
 
 
-def _fill(site: Site, target: Target) -> None:
-    with suppress(OSError), site.inside.path(target.host, f"{FULL}/{FILLER}").open("wb", buffering=0) as filler:
+def _fill(place: Place, target: Target) -> None:
+    with suppress(OSError), place.inside.path(target.host, f"{FULL}/{FILLER}").open("wb", buffering=0) as filler:
         while True:
             filler.write(b"\0" * 4096)
 
 
-def _free(site: Site, target: Target) -> None:
-    site.inside.path(target.host, f"{FULL}/{FILLER}").unlink()
+def _free(place: Place, target: Target) -> None:
+    place.inside.path(target.host, f"{FULL}/{FILLER}").unlink()
 
 
-def _large_disk(site: Site, target: Target) -> None:
+def _large_disk(place: Place, target: Target) -> None:
     script = "set -e\n"
     for name, directory in DIRECTORIES.items():
         script += _MOVE_BACK_ONE.format(full=FULL, name=name, directory=directory)
     script += f"umount -l {FULL}; systemctl daemon-reload"
-    site.lab.ssh(target.host, script, check=True)
+    place.lab.ssh(target.host, script, check=True)
 
 
-def _hang_ssh(site: Site, target: Target) -> None:
-    assert site.inside.signal_program(target.host, "sshd", signal.SIGSTOP), "no sshd"
+def _hang_ssh(place: Place, target: Target) -> None:
+    assert place.inside.signal_program(target.host, "sshd", signal.SIGSTOP), "no sshd"
 
 
-def _wake_ssh(site: Site, target: Target) -> None:
-    site.inside.signal_program(target.host, "sshd", signal.SIGCONT)
+def _wake_ssh(place: Place, target: Target) -> None:
+    place.inside.signal_program(target.host, "sshd", signal.SIGCONT)
 
 
 FAULTS = (
