@@ -71,7 +71,6 @@ ROLE_VARIABLES = (
     "llmgw_refresh_timeout_s",
     "llmgw_saved_plan",
     "llmgw_secrets",
-    "llmgw_touched",
     "llmgw_wheel",
     "llmgw_wheelhouse",
 )
