@@ -18,7 +18,7 @@ ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.v
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
 endif
 
-.PHONY: again help demo test test-fast test-engines fuzz lint dist bench-gateway bench-discovery bench-plan bench-quality clean
+.PHONY: again help demo test test-fast test-engines fuzz lint dist bench-apply bench-gateway bench-discovery bench-plan bench-quality clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,10 @@ bench-gateway: .venv/test.stamp ## CPU per request and per streamed chunk of the
 bench-discovery: .venv/test.stamp ## CPU of discovery on a node, and a sweep over real hosts beside Ansible's own and plain ssh
 	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
 	@$(bin)/python -m tests.bench.discovery $(ARGS)
+
+bench-apply: .venv/test.stamp ## an apply without anything to do beside a bare sweep, and a rolling update, over real hosts
+	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
+	@$(bin)/python -m tests.bench.apply $(ARGS)
 
 bench-plan: .venv/test.stamp ## time and memory of a plan for up to 10,000 nodes; ARGS="--only small,lost" narrows
 	@$(bin)/python -m tests.bench.plan $(ARGS)

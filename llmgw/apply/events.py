@@ -96,7 +96,7 @@ class Progress:
 
     def _answered(self, host: str, action: str | None, answer: Mapping[str, Any]) -> Iterator[str]:
         if action == _PLAN and "summary" in answer:
-            self.plan = {key: answer[key] for key in ("summary", "text", "unplaced", "changes", "problems")}
+            self.plan = {key: answer[key] for key in ("summary", "text", "unplaced", "refused", "changes", "problems")}
             for problem in answer["problems"]:
                 said, fix, how = str(problem).partition(_FIX)
                 yield from (said, f"{fix[1:]}{how}") if fix else (said,)
@@ -226,4 +226,5 @@ def exit_status(progress: Progress, ansible_status: int) -> int:
         return 4
     if ansible_status != 0:
         return 1
-    return 3 if progress.plan is not None and progress.plan["unplaced"] else 0
+    plan = progress.plan
+    return 3 if plan is not None and (plan["unplaced"] or plan.get("refused")) else 0

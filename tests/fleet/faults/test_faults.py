@@ -37,7 +37,7 @@ def site(prepared: FaultSite) -> Iterator[FaultSite]:
     [
         ("units", "kill controller"),
         ("units", "crash node"),
-        ("drain", "freeze node"),
+        ("start", "freeze node"),
         ("start", "disk full"),
         ("stop", "cut from gateway"),
     ],

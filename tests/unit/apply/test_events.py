@@ -15,7 +15,7 @@ PLAN = {
     "steps": [],
     "text": ["+ chat/0"],
     "summary": "Plan: 1 to create.",
-    "unplaced": [],
+    "unplaced": [], "refused": [],
     "changes": True,
     "problems": [],
 }
@@ -45,6 +45,11 @@ def test_the_plan_is_shown_with_what_went_wrong_before_it() -> None:
     ]
     assert progress.plan is not None
     assert progress.plan["summary"] == "Plan: 1 to create."
+
+
+def test_a_refused_rollout_ends_with_the_status_of_what_cannot_be_placed() -> None:
+    assert exit_status(Progress(plan=PLAN | {"refused": ["chat"]}), 0) == 3
+    assert exit_status(Progress(plan=PLAN), 0) == 0
 
 
 def test_a_plan_that_only_settles_routes_replaces_no_plan() -> None:

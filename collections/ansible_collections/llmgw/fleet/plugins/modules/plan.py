@@ -128,6 +128,11 @@ unplaced:
   returned: when O(settle=false)
   type: list
   elements: str
+refused:
+  description: Services that cannot be rolled out.
+  returned: when O(settle=false)
+  type: list
+  elements: str
 changes:
   description: Whether there is anything to do.
   returned: when O(settle=false)
