@@ -118,7 +118,8 @@ def make_plan(request: Request, folder: Path) -> dict[str, Any]:
     and `undo_of_host`: by host the numbers of the steps that concern it; `touched`: every host that they concern, and
     every gateway; `at_once`: how many hosts must be at work at a time; `by`, `plan_id`: who carries this out, and what
     tells this run from every other; `record`: what the history keeps of it. Of the plan `text` (lines), `summary`,
-    `unplaced`, `refused` (services that cannot be rolled out), `changes`; and `problems` of reading the inputs, `in_play`: the hosts of the run.
+    `unplaced`, `refused` (services that cannot be rolled out), `changes`; and `problems` of reading the inputs,
+    `in_play`: the hosts of the run.
 
     Raises LlmgwError for what makes any plan impossible, and `saved-plan-changed` where the plan is another one than
     the saved one.

@@ -15,7 +15,8 @@ PLAN = {
     "steps": [],
     "text": ["+ chat/0"],
     "summary": "Plan: 1 to create.",
-    "unplaced": [], "refused": [],
+    "unplaced": [],
+    "refused": [],
     "changes": True,
     "problems": [],
 }

@@ -11,9 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "docs/reference/findings.md"
 UTILS = ROOT / "collections/ansible_collections/llmgw/fleet/plugins/module_utils"
-SOURCES = sorted(
-    [*(UTILS / "discovery").glob("*.py"), UTILS / "node_marks.py", *(ROOT / "llmgw/fleet").glob("*.py")]
-)
+SOURCES = sorted([*(UTILS / "discovery").glob("*.py"), UTILS / "node_marks.py", *(ROOT / "llmgw/fleet").glob("*.py")])
 MAKERS = {"Finding", "_finding", "_Explained"}
 
 
