@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from llmgw.apply.moment import looked_at
@@ -32,17 +33,23 @@ class Paths:
     facts: Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inputs:
     """Everything `decide` needs, and the errors that cost only a part of it. `declared_lost`: hosts that somebody said
-    are lost.
+    are lost; `hosts`, `stored`: what the fleet was made from.
     """
 
     catalog: Catalog
     fleet: FleetSnapshot
-    digests: PlanInputs
+    hosts: tuple[Host, ...]
+    stored: Mapping[str, Stored]
     problems: tuple[LlmgwError, ...] = ()
     declared_lost: frozenset[str] = frozenset()
+
+    @cached_property
+    def digests(self) -> PlanInputs:
+        """By what a saved plan is known to be still true. They cost as much as reading a catalog: only where one is kept."""
+        return plan_inputs(self.catalog.digest, self.hosts, self.stored)
 
 
 def find_paths(inventory: Path, catalog: Path | None = None, facts: Path | None = None) -> Paths:
@@ -107,5 +114,4 @@ def _inputs(
     view = View(now, catalog.fleet.lost_after_s, frozenset(lost))
     problems = (*unread_problems(hosts), *(one.error for one in stored.values() if one.error is not None))
     declared = view.declared_lost | {host.name for host in hosts if host.variables.get("llmgw_lost") is True}
-    digests = plan_inputs(catalog.digest, hosts, stored)
-    return Inputs(catalog, build_snapshot(hosts, stored, view), digests, problems, declared)
+    return Inputs(catalog, build_snapshot(hosts, stored, view), hosts, stored, problems, declared)

@@ -17,7 +17,7 @@ from llmgw.apply.unitdiff import UnitDiff, unit_diffs
 from llmgw.cli import exits, moment, options
 from llmgw.cli.cells import plural, some
 from llmgw.cli.style import coloured, printable
-from llmgw.decide import Options, decide
+from llmgw.decide import decide
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.plan import Drift, Plan
 from llmgw.plan.drift_text import drift_lines, remedy
@@ -72,7 +72,7 @@ def diff(
     for problem in inputs.problems:
         print(printable(problem), file=sys.stderr)
     narrowed = _narrowed(inputs, node, service)
-    decision = decide(inputs.catalog, inputs.fleet, Options(inputs=inputs.digests))
+    decision = decide(inputs.catalog, inputs.fleet)
     found = [one for one in unit_diffs(decision, inputs.fleet) if narrowed.has(one.node, one.replica)]
     drift = [one for one in decision.plan.drift if narrowed.has(one.node, one.replica)]
     seen = tuple(one for one in inputs.fleet.nodes if narrowed.nodes is None or one.name in narrowed.nodes)

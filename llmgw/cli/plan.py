@@ -119,7 +119,7 @@ def plan(
     inputs = read_inputs(paths, time.time(), lost or ())
     for problem in inputs.problems:
         print(printable(problem), file=sys.stderr)
-    chosen = Options(allow_mass_loss=allow_mass_loss, inputs=inputs.digests)
+    chosen = Options(allow_mass_loss=allow_mass_loss, inputs=inputs.digests if as_json or out else None)
     if why is not None:
         return _why(inputs, question, (why, node), chosen, as_json=as_json)
     if failures:

@@ -37,7 +37,7 @@ def show(decision: Decision, inputs: Inputs, shown: Shown) -> None:
 
         oldest = oldest_facts(inputs.fleet)
         age = None if oldest is None else _at_most(age_in_words(oldest[0]))
-        print(plan_markdown(decision.plan, Footing(age, inputs.digests.catalog)), end="")
+        print(plan_markdown(decision.plan, Footing(age, inputs.catalog.digest)), end="")
     else:
         print("\n".join(coloured(_lines(decision, inputs, shown), sys.stdout)))
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from llmgw.apply.inputs import Inputs, inputs_of
 from llmgw.catalog.load import load_catalog
 from llmgw.cli.main import COLLECT_AFTER
-from llmgw.decide import Decision, Options, decide
+from llmgw.decide import Decision, decide
 from llmgw.fleet.hosts import Host
 from llmgw.model.plan import ActionKind
 from llmgw.plan.text import plan_lines
@@ -61,7 +61,7 @@ def read(folder: Path, watch: Watch, lost: tuple[str, ...]) -> Inputs:
 
 def planned(inputs: Inputs, lose: str | None) -> tuple[Decision, dict[str, Any]]:
     """The decision with its text, and what it comes to."""
-    decision = decide(inputs.catalog, inputs.fleet, Options(inputs=inputs.digests))
+    decision = decide(inputs.catalog, inputs.fleet)
     lines = plan_lines(decision.plan)
     row: dict[str, Any] = {
         "placed": len(decision.placement.assignments),
