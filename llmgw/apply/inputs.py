@@ -48,7 +48,7 @@ class Inputs:
 
     @cached_property
     def digests(self) -> PlanInputs:
-        """By what a saved plan is known to be still true. They cost as much as reading a catalog: only where one is kept."""
+        """By what a saved plan is known to be still true. They take time, so they are made only where one is kept."""
         return plan_inputs(self.catalog.digest, self.hosts, self.stored)
 
 

@@ -49,9 +49,10 @@ class Publishing:
             "routes_digest": digest,
             "drain": list(step.drain),
             "drain_timeout_s": step.drain_timeout_s,
+            "floors": [asdict(floor) | {"stay": list(floor.stay), "drain": list(floor.drain)} for floor in step.floors],
             "ready": list(step.ready),
             "trials": [asdict(trial) | {"endpoints": list(trial.endpoints)} for trial in step.trials],
-            "timeout_s": _RELOAD_S + _READY_S + step.drain_timeout_s + trials + _SLACK_S,
+            "timeout_s": _RELOAD_S + 2 * _READY_S + step.drain_timeout_s + trials + _SLACK_S,
         }
 
     def blind_s(self, step: Publish) -> int:

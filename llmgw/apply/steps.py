@@ -29,7 +29,7 @@ def steps_of(decision: Decision, publishing: Publishing) -> Iterator[Json]:
     `fetch`: `hosts` {name: {directory, models: [{hf_id, revision}]}} for one call of weights_fetch a host;
     `marks`: `hosts` {name: [{device, code, message}]} for one call of node_marks a host;
     `publish`: `hosts` [gateway names], `bundle` and `bundle_rest` (its halves), `generation`, `routes_digest`, `drain`,
-    `drain_timeout_s`, `ready`, `trials` [{endpoints, answers, max_errors, timeout_s}] for the module bundle;
+    `drain_timeout_s`, `floors`, `ready`, `trials` [{endpoints, answers, max_errors, timeout_s}] for the module bundle;
     `wait`: `hosts` [], `seconds`: nothing else can be done for a drain because some gateway cannot be asked (G6b).
     `expected` is what the host holds when the steps before this one went well; `first` marks a host's first step, the
     only one that check mode can hold against it. `at_once`: how many hosts wait for one another, members of replicas

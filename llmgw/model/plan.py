@@ -102,6 +102,18 @@ class StopMembers:
 
 
 @dataclass(frozen=True, slots=True)
+class Floor:
+    """What must be ready, by every gateway's own probes, before the endpoints in `drain` may go: so many of those that
+    stay in the routes of the service (R4).
+    """
+
+    service: ServiceName
+    stay: tuple[EndpointId, ...]
+    drain: tuple[EndpointId, ...]
+    at_least: int
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """What canaries must do before the rollout goes on: of all gateways together, each of `endpoints` gives `answers`
     good ones within `timeout_s`, and no more than `max_errors` bad ones; else the step has failed.
@@ -115,9 +127,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Give every gateway these routes, then wait: until each gateway's own probes find the `ready` endpoints ready
-    (else the step has failed), until the `drain` endpoints have nothing in flight or their deadline has passed (G6b),
-    and until the canaries have passed their trials.
+    """Give every gateway these routes, once none of `floors` is undercut by it, then wait: until each gateway's own
+    probes find the `ready` endpoints ready, until the `drain` endpoints have nothing in flight or their deadline has
+    passed (G6b), and until the canaries have passed their trials. Of floors, `ready` and trials each can fail the step.
     """
 
     routes: RouteTable
@@ -125,6 +137,7 @@ class Publish:
     drain_timeout_s: int = 0
     ready: tuple[EndpointId, ...] = ()
     trials: tuple[Trial, ...] = ()
+    floors: tuple[Floor, ...] = ()
 
 
 Step = MarkDevices | FetchWeights | StartMembers | StopMembers | Publish

@@ -16,6 +16,7 @@ from llmgw.model.node import Node
 from llmgw.model.plan import (
     ActionKind,
     FetchWeights,
+    Floor,
     MarkDevices,
     Publish,
     Quarantine,
@@ -90,14 +91,14 @@ class Order:
         self.waves.append(Wave(f"start {_names(changes)}", tuple(steps)))
 
     def _restart_elsewhere(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
-        steps = [*self._fetch(changes), *self._gone(changes)]
+        steps = [*self._fetch(changes), *self._gone(changes, keep=False)]
         steps += [StartMembers(_units(changes)), self._arrive(changes, arrivals)]
         self.waves.append(Wave(f"move {_names(changes)}", tuple(steps), self._undo(changes)))
 
-    def _gone(self, changes: Sequence[Change]) -> list[Step]:
+    def _gone(self, changes: Sequence[Change], *, keep: bool = True) -> list[Step]:
         """The steps that drain and remove what moved replicas leave behind."""
         removes = tuple(sorted(unit for change in changes for unit in change.removes))
-        steps = self._without(_reached(changes), changes)
+        steps = self._without(_reached(changes), changes, keep=keep)
         return [*steps, StopMembers(removes)] if removes else steps
 
     def mark(self, devices: Sequence[Quarantine]) -> None:
@@ -181,7 +182,9 @@ class Order:
         steps = self._fetch(changes)
         running = [change for change in changes if change.running]
         if running:
-            steps.append(self._publish([_endpoint(change) for change in running], max(map(_drain_s, running))))
+            names = [_endpoint(change) for change in running]
+            drain = self._publish(names, max(map(_drain_s, running)))
+            steps.append(replace(drain, floors=self._floors(names)))
         undo = self._undo(running)
         steps += [StartMembers(_units(changes)), self._arrive(changes, arrivals, canary)]
         title = f"canary {_names(changes)}" if canary else f"update {_names(changes)}"
@@ -249,16 +252,30 @@ class Order:
         trial = () if canary is None else (Trial(names, canary.answers, canary.max_errors, canary.timeout_s),)
         return replace(self._publish(), ready=names, trials=trial if names else ())
 
-    def _without(self, ids: Iterable[EndpointId], changes: Sequence[Change]) -> list[Step]:
+    def _without(self, ids: Iterable[EndpointId], changes: Sequence[Change], *, keep: bool = True) -> list[Step]:
         """One step that names endpoints no more and waits for what they have in flight; none when none of them was
-        named.
+        named. With `keep` only while enough others serve.
         """
-        named = sorted({name for name in ids if name in self._routes})
+        named = tuple(sorted({name for name in ids if name in self._routes}))
+        floors = self._floors(named) if keep else ()
         for name in named:
             self._routes.remove(name)
-        routes = self._routes.table()
         wait_s = max((_drain_s(change, self._catalog) for change in changes), default=0)
-        return [Publish(routes, tuple(named), wait_s)] if named else []
+        return [Publish(self._routes.table(), named, wait_s, floors=floors)] if named else []
+
+    def _floors(self, draining: Collection[EndpointId]) -> tuple[Floor, ...]:
+        """What must go on serving of each service that gives up endpoints. No more than the plan leaves it: where that
+        is too little, nothing better could be done.
+        """
+        found = []
+        for service in self._catalog.services:
+            named = self._routes.of_service(service.name)
+            going = tuple(name for name in named if name in draining)
+            stay = tuple(name for name in named if name not in draining)
+            at_least = min(service.replicas - service.rollout.max_unavailable, len(stay))
+            if going and at_least > 0:
+                found.append(Floor(service.name, stay, going, at_least))
+        return tuple(found)
 
 
 def _holders(changes: Iterable[Change]) -> dict[tuple[str, str], set[str]]:

@@ -86,6 +86,8 @@ class _Planner:
         self._assigned = {one.replica for one in outcome.placement.assignments}
         waits = late - {change.action.replica for change in changes if change.instance is not None}
         self._serving = Counter(one.service.name for one in outcome.placement.assignments if one.replica not in waits)
+        # What must leave and has no other place goes on serving where it is.
+        self._serving.update(one.service for one in outcome.placement.unplaced if one.runs_on)
 
     def rolling(self, service: ServiceSpec, changes: Sequence[Change]) -> Rolling:
         """The rollout of one service."""

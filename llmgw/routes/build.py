@@ -60,6 +60,10 @@ class Routes:
     def __contains__(self, name: EndpointId) -> bool:
         return name in self._serving
 
+    def of_service(self, service: str) -> tuple[EndpointId, ...]:
+        """What is named of a service, sorted."""
+        return tuple(sorted(self._endpoints.get(service, ())))
+
     def add(self, one: Serving) -> EndpointId:
         """Name a replica from now on, in place of an endpoint of the same id; returns that."""
         name = endpoint_id(one.replica, one.node)

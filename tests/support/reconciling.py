@@ -18,7 +18,7 @@ from llmgw.apply.reconcile_metrics import registry
 from llmgw.apply.reconcile_report import News
 from llmgw.errors import LlmgwError
 from llmgw.model.ids import Digest
-from llmgw.model.plan import Plan, PlanInputs
+from llmgw.model.plan import Plan
 from llmgw.model.replica import Catalog
 from tests.support.fleets import catalog, fleet, node, service
 from tests.support.world import World
@@ -61,8 +61,7 @@ class FakeHands:
         self.stop = self.stop or self.stops_while_reading
         if self.broken is not None:
             raise self.broken
-        digests = PlanInputs(Digest(self.wanted.digest), Digest("inventory"))
-        return Inputs(self.wanted, self.world.fleet, digests, self.problems)
+        return Inputs(self.wanted, self.world.fleet, (), {}, self.problems)
 
     def history(self, now: float) -> tuple[Spending, ...]:
         assert now <= self.clock

@@ -9,7 +9,7 @@ import pytest
 
 from llmgw.decide import decide
 from llmgw.model.node import FleetSnapshot
-from llmgw.model.plan import ActionKind, Plan, Publish, Rollout, StartMembers, StopMembers, Strategy, Trial
+from llmgw.model.plan import ActionKind, Floor, Plan, Publish, Rollout, StartMembers, StopMembers, Strategy, Trial
 from llmgw.model.replica import CanarySpec, Catalog, RolloutSpec
 from llmgw.plan.rollouts import Rolling, carried_out
 from llmgw.routes.now import routes_now
@@ -246,3 +246,35 @@ def test_each_exchange_of_places_is_a_wave_of_its_own() -> None:
     swapped = [ways[1], ways[0], ways[3], ways[2]]
     then = catalog(*(service(name, 1, (way,)) for name, way in zip("abcd", swapped, strict=True)))
     assert titles(decide(then, world.fleet).plan) == ["move a/0, b/0", "move c/0, d/0"]
+
+
+def test_a_drain_says_what_must_go_on_serving() -> None:
+    plan = decide(wanted(3, changed=True), serving(3, 3).fleet).plan
+    first = plan.waves[0].steps[0]
+    assert isinstance(first, Publish)
+    assert first.floors == (Floor("chat", ("chat/1@n1", "chat/2@n1"), ("chat/0@n1",), 2),)  # type: ignore[arg-type]
+
+
+def test_a_service_that_may_be_away_whole_asks_for_nobody() -> None:
+    (wave,) = decide(wanted(1, changed=True), serving(1, 1).fleet).plan.waves
+    assert all(step.floors == () for step in wave.steps if isinstance(step, Publish))
+
+
+def test_an_exchange_of_places_asks_for_nobody_since_it_has_no_better_way() -> None:
+    world = World(fleet(node("n1", gpus=1), node("n2", gpus=1, device_class="l40s-45g")))
+    ways = [profile(name, classes=(name,), gpus=1) for name in ("h200-141g", "l40s-45g")]
+    world.apply(catalog(service("a", 1, (ways[0],)), service("b", 1, (ways[1],))))
+    strict = RolloutSpec(max_unavailable=0)
+    then = catalog(service("a", 1, (ways[1],), rollout=strict), service("b", 1, (ways[0],), rollout=strict))
+    (wave,) = decide(then, world.fleet).plan.waves
+    assert all(step.floors == () for step in wave.steps if isinstance(step, Publish))
+
+
+def test_what_has_no_place_and_goes_on_serving_is_not_away() -> None:
+    ways = (profile("p"),)
+    world = World(fleet(node("n1", gpus=1)))
+    world.apply(catalog(service("chat", 2, ways)))
+    by_card = (profile("p", classes=("h200-141g",), gpus=1),)
+    plan = decide(catalog(service("chat", 2, by_card)), world.fleet).plan
+    assert plan.unplaced[0].runs_on == ("n1",)
+    assert not rollout(plan).refused

@@ -16,6 +16,13 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.gateway_api import Ans
 if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host
 
+OPTIONS = {
+    "endpoints": {"type": "list", "elements": "str", "required": True},
+    "answers": {"type": "int", "required": True},
+    "max_errors": {"type": "int", "default": 0},
+    "timeout_s": {"type": "int", "required": True},
+}
+"""How a module takes a trial."""
 _FIRST_DELAY_S = 0.05
 _LAST_DELAY_S = 1.0
 _BACK_OFF = 1.4

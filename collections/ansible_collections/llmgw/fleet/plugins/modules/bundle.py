@@ -66,6 +66,11 @@ options:
     description: Seconds that requests in flight may take. After that the module goes on and says so.
     type: int
     default: 60
+  floors:
+    description: By C(service) how many (C(at_least)) of C(stay) must be ready before endpoints in C(drain) may go.
+    type: list
+    elements: dict
+    default: []
   ready:
     description: Endpoints that the gateway's own probes must find ready before the module ends, such as C(chat/0@n1).
     type: list
@@ -194,6 +199,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils import (
     applied,
     atomic,
     gateway_api,
+    gateway_floors,
     gateway_trials,
     host_lock,
     published,
@@ -209,12 +215,6 @@ _LOCK_WAIT_S = 10.0
 _BESIDE = ".applied.json"
 _OVERTAKEN = "Wait until that apply has ended, then plan again and apply that."
 
-TRIAL = {
-    "endpoints": {"type": "list", "elements": "str", "required": True},
-    "answers": {"type": "int", "required": True},
-    "max_errors": {"type": "int", "default": 0},
-    "timeout_s": {"type": "int", "required": True},
-}
 ARGUMENTS = {
     "path": {"type": "path", "required": True},
     "content": {"type": "json", "required": True},
@@ -225,9 +225,10 @@ ARGUMENTS = {
     "force": {"type": "bool", "default": False},
     "drain": {"type": "list", "elements": "str", "default": []},
     "drain_timeout_s": {"type": "int", "default": 60},
+    "floors": {"type": "list", "elements": "dict", "default": []},
     "ready": {"type": "list", "elements": "str", "default": []},
     "ready_timeout_s": {"type": "int", "default": 30},
-    "trials": {"type": "list", "elements": "dict", "default": [], "options": TRIAL},
+    "trials": {"type": "list", "elements": "dict", "default": [], "options": gateway_trials.OPTIONS},
     "reload_timeout_s": {"type": "int", "default": 10},
     "admin_url": {"type": "str"},
     "admin_token_file": {"type": "path", "no_log": False},
@@ -356,6 +357,14 @@ def try_canaries(module: AnsibleModule, host: Host) -> dict[str, Any]:
     return {"answers": counts, "tried": tried.detail, "tried_s": round(tried.waited_s, 3)}
 
 
+def keep_floors(module: AnsibleModule, host: Host) -> None:
+    """Fails the module, before anything was touched, when too little would serve while endpoints are drained."""
+    token = _token(host, module.params["admin_token_file"])
+    short = () if module.check_mode else gateway_floors.wait(host, token, module.params)
+    if short:
+        module.fail_json(msg=f"{'; '.join(short)}. Nothing was drained. Mend or wait for these.", changed=False)
+
+
 def _token(host: Host, path: str | None) -> str | None:
     content = host.read(path) if path is not None else None
     return content.decode("utf-8", "replace").strip() if content is not None else None
@@ -367,6 +376,7 @@ def main() -> None:
     host = Host()
     path = module.params["path"]
     try:
+        keep_floors(module, host)
         if module.check_mode:
             changed = publish(module, host)
         else:
