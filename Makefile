@@ -18,10 +18,10 @@ ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.v
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
 endif
 
-.PHONY: again help demo test test-fast test-engines fuzz lint dist bench-apply bench-gateway bench-discovery bench-plan bench-quality clean
+.PHONY: again help demo test test-fast test-engines fault-matrix random-catalogs fuzz lint dist bench-apply bench-rollout bench-gateway bench-discovery bench-plan bench-quality clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/demo.stamp ## this machine serves a small model until Ctrl-C; ONCE=1: until it has answered once
 	@scripts/debian-packages "for the demo" $(engine_packages) $(systemd_packages) || true
@@ -40,6 +40,14 @@ test-fast: .venv/test.stamp ## the tests that start no host, no engine and no sy
 test-engines: .venv/test.stamp ## real vLLM on processors and the engines' own parsers: 5 GB of downloads, 20 minutes
 	@scripts/debian-packages "for real hosts" "libnuma1:/usr/lib/*/libnuma.so.1" $(systemd_packages) $(fleet_packages) || true
 	@$(bin)/python -m pytest -s -m engines tests/engines $(ARGS)
+
+fault-matrix: .venv/test.stamp ## every fault in every step of a rollout, on real hosts under load; ARGS="--only units/crash" narrows
+	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
+	@$(bin)/python -m tests.fleet.faults.matrix $(ARGS)
+
+random-catalogs: .venv/test.stamp ## random catalogs one after another on real hosts; ARGS="--number 50 --seed 1 --hosts 6"
+	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
+	@$(bin)/python -m tests.fleet.changes.random_catalogs $(ARGS)
 
 fuzz: .venv/test.stamp ## damages texts of every kind for SECONDS (600) and sees that nothing but `Unreadable` comes of it
 	@LLMGW_FUZZ_SECONDS=$(or $(SECONDS),600) $(bin)/python -m pytest tests/properties/test_readings.py -k "no_damage" $(ARGS)
@@ -104,6 +112,10 @@ bench-discovery: .venv/test.stamp ## CPU of discovery on a node, and a sweep ove
 bench-apply: .venv/test.stamp ## an apply without anything to do beside a bare sweep, and a rolling update, over real hosts
 	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
 	@$(bin)/python -m tests.bench.apply $(ARGS)
+
+bench-rollout: .venv/test.stamp ## a changed argument rolls under load; ARGS="--hosts 16 --units 8 --max-unavailable 8"
+	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
+	@$(bin)/python -m tests.fleet.changes.rollout $(ARGS)
 
 bench-plan: .venv/test.stamp ## time and memory of a plan for up to 10,000 nodes; ARGS="--only small,lost" narrows
 	@$(bin)/python -m tests.bench.plan $(ARGS)

@@ -23,11 +23,13 @@ _SSH_ARGS = "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=
 _UNLESS_CONFIGURED = {
     "ANSIBLE_PIPELINING": "true",
     "ANSIBLE_SSH_ARGS": _SSH_ARGS,
+    "ANSIBLE_SSH_CONTROL_PATH_DIR": "~/.ansible/cp-llmgw",
     "ANSIBLE_TIMEOUT": "10",
     "ANSIBLE_FORKS": "50",
 }
 """What makes large and half-dead fleets bearable; an ansible.cfg or the environment has the last word. Keep-alives
-matter most: a frozen host behind a warm ControlPersist connection would else hang the run for ever."""
+matter most: a frozen host behind a warm ControlPersist connection would else hang the run for ever; and such a connection
+of somebody else's run, without keep-alives, is not gone on with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from llmgw.apply.runner import _SSH_ARGS
 from tests.fleet.changes.wishes import Wish, catalog_document, host_variables
 from tests.fleet.faults.inside import Inside
 from tests.fleet.lab.hosts import Lab
@@ -53,8 +52,7 @@ class ChangedFleet:
         groups: dict[str, Sequence[str]] = {"fleet": self.lab.hosts, "gateway": [GATEWAY]}
         inventory = document(self.lab.addresses, self.lab.key, groups, host_variables(wish, self.lab.hosts))
         variables = cast("dict[str, dict[str, Any]]", inventory["all"])["vars"]
-        # Ansible that is started by hand gets the same: what one leaves open, the other goes on with.
-        variables["ansible_ssh_args"] = _SSH_ARGS
+        # Without the lab's keep-alives: llmgw has its own.
         variables["ansible_ssh_common_args"] = " ".join(SSH_OPTIONS[: SSH_OPTIONS.index("ServerAliveInterval=2") - 1])
         (folder / "hosts.yml").write_text(json.dumps(inventory, indent=1), encoding="utf-8")
 
