@@ -28,8 +28,8 @@ _UNLESS_CONFIGURED = {
     "ANSIBLE_FORKS": "50",
 }
 """What makes large and half-dead fleets bearable; an ansible.cfg or the environment has the last word. Keep-alives
-matter most: a frozen host behind a warm ControlPersist connection would else hang the run for ever; and such a connection
-of somebody else's run, without keep-alives, is not gone on with."""
+matter most: a frozen host behind a warm ControlPersist connection would else hang the run for ever; such a connection
+of another run, without keep-alives, is not gone on with."""
 
 
 @dataclass(frozen=True, slots=True)

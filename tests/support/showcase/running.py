@@ -178,7 +178,7 @@ def _in_place(decision: Decision) -> None:
     moved = [
         f"{action.replica}: {action.kind.value} on {', '.join(action.nodes)} ({'; '.join(action.reasons)})"
         for action in decision.plan.actions
-        if action.kind not in (ActionKind.UPDATE, ActionKind.REWRITE, ActionKind.KEEP, ActionKind.START)
+        if action.kind in (ActionKind.CREATE, ActionKind.MOVE, ActionKind.STOP)
     ]
     moved += [f"{one.replica}: has no place" for one in decision.plan.unplaced]
     if moved:
