@@ -18,7 +18,7 @@ ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.v
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
 endif
 
-.PHONY: again help demo test test-fast test-engines fault-matrix random-catalogs fuzz lint dist bench-apply bench-rollout bench-gateway bench-discovery bench-plan bench-quality clean
+.PHONY: again help demo test test-fast test-engines test-long fault-matrix random-catalogs fuzz lint dist bench-apply bench-rollout bench-gateway bench-discovery bench-plan bench-quality clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ test-fast: .venv/test.stamp ## the tests that start no host, no engine and no sy
 test-engines: .venv/test.stamp ## real vLLM on processors and the engines' own parsers: 5 GB of downloads, 20 minutes
 	@scripts/debian-packages "for real hosts" "libnuma1:/usr/lib/*/libnuma.so.1" $(systemd_packages) $(fleet_packages) || true
 	@$(bin)/python -m pytest -s -m engines tests/engines $(ARGS)
+
+test-long: .venv/test.stamp ## the tests on real hosts that take minutes and that `make test` leaves out
+	@scripts/debian-packages "for real hosts" $(engine_packages) $(systemd_packages) $(fleet_packages) || true
+	@$(bin)/python -m pytest -m "fleet and long" $(ARGS)
 
 fault-matrix: .venv/test.stamp ## every fault in every step of a rollout, on real hosts under load; ARGS="--only units/crash" narrows
 	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true

@@ -59,6 +59,7 @@ def _converges(fleet: ChangedFleet, argument: int) -> None:
     wait_for(lambda: list(fleet.endpoints().values()) == ["ready"] * 3, 20, "all three to be ready")
 
 
+@pytest.mark.long
 def test_a_host_that_is_frozen_before_an_apply_is_named_and_the_others_are_changed(fleet: ChangedFleet) -> None:
     _write(fleet, 30)
     fleet.lab.freeze(VICTIM)
@@ -84,6 +85,7 @@ def test_a_host_that_freezes_in_its_own_step_ends_the_rollout_within_its_timeout
     _converges(fleet, 40)
 
 
+@pytest.mark.long
 def test_a_host_that_freezes_in_a_step_of_another_does_not_hold_that_one_up(fleet: ChangedFleet) -> None:
     _write(fleet, 50)
     with _frozen_once(fleet, VICTIM, started_on=EARLIER, argument=50):

@@ -42,6 +42,7 @@ def test_random_catalogs_converge_one_after_another(fleet: ChangedFleet) -> None
     assert not found, "\n".join([f"seed {seed}", *lines, *found])
 
 
+@pytest.mark.long
 def test_what_was_done_by_hand_is_put_right_and_what_is_wrong_would_be_told(fleet: ChangedFleet) -> None:
     wish = Wish({"amber": Service(4)})
     by_hand = (Disturbance("drop-in", 1), Disturbance("remove", 2))

@@ -37,9 +37,9 @@ def site(prepared: FaultSite) -> Iterator[FaultSite]:
     [
         ("units", "kill controller"),
         ("units", "crash node"),
-        ("start", "freeze node"),
-        ("start", "disk full"),
-        ("stop", "cut from gateway"),
+        pytest.param("start", "freeze node", marks=pytest.mark.long),
+        pytest.param("start", "disk full", marks=pytest.mark.long),
+        pytest.param("stop", "cut from gateway", marks=pytest.mark.long),
     ],
 )
 def test_a_rollout_under_load_survives(site: FaultSite, step: str, fault: str, tmp_path: Path) -> None:
