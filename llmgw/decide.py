@@ -89,7 +89,7 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
     rolling = rollings(
         outcome, changes, late, lambda one: tuple(render(one, member, nodes, access) for member in one.members)
     )
-    rolling, going = carried_out(rolling, changes)
+    rolling, going = carried_out(rolling, changes, frozenset(one.replica for one in outcome.placement.unplaced))
     drift = drift_of(fleet, changes, {one.action.replica for one in changes} - {one.action.replica for one in going})
     stand_ins = [change for one in rolling for change in one.stand_ins]
     order = _ordered(catalog, fleet, [*going, *stand_ins], rolling, late)
@@ -180,6 +180,8 @@ def _ordered(
     dead = [one for one in by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE] if one.action.replica not in rolled]
     # What does not run takes nothing away: it comes first, unless it waits for a device that somebody else must leave.
     leaving = {device for change in starting for device in devices_held(change)}
+    last = [one for one in dead if one.action.replica in late]
+    dead = [one for one in dead if one.action.replica not in late]
     waiting = {change.action.replica for change in dead if devices_needed(change) & leaving}
     order.mark(quarantines(fleet))
     serving_on = {(change.action.replica, change.action.nodes) for one in rolling for change in one.surplus}
@@ -189,6 +191,7 @@ def _ordered(
     order.revive([one for one in dead if one.action.replica in waiting], arrivals)
     order.roll([one for one in rolling if one.changes], arrivals)
     order.start([one for one in starting if one.action.replica in late], arrivals)
+    order.revive(last, arrivals)
     order.rewrite(by_kind[ActionKind.REWRITE])
     return order
 

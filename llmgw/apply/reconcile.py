@@ -15,9 +15,11 @@ from datetime import UTC, datetime
 
 from llmgw.decide import Decision
 from llmgw.model.ids import EndpointId
-from llmgw.model.node import FleetSnapshot
+from llmgw.model.node import FleetSnapshot, GatewayHost
 from llmgw.model.plan import Action, ActionKind, Plan
+from llmgw.model.route import RouteTable
 from llmgw.routes.build import endpoint_id
+from llmgw.routes.codec import routes_digest
 
 WINDOW_S = 3600.0
 """The budget holds for every stretch of this length."""
@@ -28,6 +30,7 @@ FROZEN, STOPS_EVERYTHING, UNREACHABLE = "frozen", "stops-everything", "unreachab
 REFUSED, BUDGET, BACK_OFF, APPLY_RUNS = "rollout-refused", "budget", "back-off", "apply-runs"
 REASONS = (FROZEN, STOPS_EVERYTHING, UNREACHABLE, REFUSED, BUDGET, BACK_OFF, APPLY_RUNS)
 _READY = "ready"
+_COMES_OR_GOES = (ActionKind.CREATE, ActionKind.STOP, ActionKind.STAND_IN)
 _NAMED = 5
 
 
@@ -183,14 +186,27 @@ def _waiting(plan: Plan, at_work: str | None) -> Iterator[Withheld]:
 
 def _stops_everything(seen: Seen) -> str | None:
     """Why the plan looks like an emptied catalog or inventory; None where something goes on serving."""
-    if any(route.endpoints for route in seen.decision.routes.routes):
-        return None
-    stops = [action.replica for action in actions_of(seen.decision.plan) if action.kind is ActionKind.STOP]
+    plan = seen.decision.plan
+    stops = [action.replica for action in actions_of(plan) if action.kind is ActionKind.STOP]
     gone = sorted({*stops, *_withdrawn(seen)})
-    if not gone:
-        return None
+    if any(route.endpoints for route in seen.decision.routes.routes):
+        # What begins anew does not go on: a catalog in which everything has another name stops everything.
+        if not gone or any(action.kind not in _COMES_OR_GOES for action in plan.actions):
+            return None
+    elif not gone:
+        # A gateway that does not tell its endpoints may have some all the same.
+        untold = sorted(one.name for one in seen.fleet.gateways if _may_route(one, seen.decision.routes))
+        if not untold:
+            return None
+        gone = [f"whatever {name} routes to" for name in untold]
     named = ", ".join(gone[:_NAMED]) + (f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else "")
     return f"nothing would be left that serves: it takes down {named}. If that is meant, `llmgw apply` does it"
+
+
+def _may_route(gateway: GatewayHost, routes: RouteTable) -> bool:
+    """Whether a gateway has other routes than these, and does not tell to what."""
+    other = gateway.bundle is not None and gateway.bundle.routes_digest != routes_digest(routes)
+    return other and (gateway.facts is None or not gateway.facts.reachable)
 
 
 def _withdrawn(seen: Seen) -> frozenset[EndpointId]:

@@ -10,6 +10,8 @@ from llmgw.model.ids import DeviceId, NodeName, ReplicaId, ServiceName
 from llmgw.model.placement import Assignment
 from llmgw.model.replica import ServiceSpec
 from llmgw.placement.board import Board
+from llmgw.placement.instances import Instance
+from llmgw.placement.keep import kept
 
 Held = Container[tuple[NodeName, DeviceId]]
 
@@ -22,13 +24,13 @@ class StandIns:
         self._board = board
         self._held = held
         self._taken: list[Assignment] = []
+        self._staying: list[Assignment] = []
 
     def find(self, service: ServiceSpec, replicas: Iterable[ReplicaId]) -> tuple[Assignment, ...]:
         """The stand-ins of a service that have a place, under these ids and in their order; fewer where there is no
         more room.
         """
-        # Under a name of its own it is in nobody's share of a spread.
-        guest = replace(service, name=ServiceName(f"{service.name} (stand-in)"), spread=None)
+        guest = _guest(service)
         found = []
         for replica in replicas:
             place = self._place(guest, replica)
@@ -39,10 +41,26 @@ class StandIns:
             found.append(replace(place, service=service))
         return tuple(found)
 
-    def leave(self, last: int | None = None) -> None:
-        """Give the last so many places back, or all: the stand-ins are gone once the plan is carried out."""
-        for _ in range(len(self._taken) if last is None else last):
-            self._board.give_back(self._taken.pop())
+    def stay(self, service: ServiceSpec, instance: Instance) -> bool:
+        """Let a surplus replica keep what it has for as long as this plan is carried out, if nobody is promised it."""
+        guest = _guest(service)
+        memory = max(part.unit.memory_min_bytes or 0 for part in instance.parts)
+        for part in instance.parts:
+            left = self._board.ledgers[part.node.name].unpromised_memory()
+            if left is not None and left < (part.unit.memory_min_bytes or 0):
+                return False
+        place = kept(guest, instance, replace(service.profiles[0], min_memory_bytes=memory), self._board)
+        self._board.take(place)
+        self._staying.append(place)
+        return True
+
+    def leave(self, replicas: Container[ReplicaId] | None = None) -> None:
+        """Give the places of these stand-ins back, or all: they are gone once the plan is carried out."""
+        for place in [one for one in self._taken if replicas is None or one.replica in replicas]:
+            self._board.give_back(place)
+            self._taken.remove(place)
+        while replicas is None and self._staying:
+            self._board.give_back(self._staying.pop())
 
     def _place(self, guest: ServiceSpec, replica: ReplicaId) -> Assignment | None:
         for profile in guest.profiles:
@@ -56,3 +74,8 @@ class StandIns:
 
     def _is_busy(self, node: NodeName, devices: Sequence[DeviceId]) -> bool:
         return any((node, device) in self._held for device in devices)
+
+
+def _guest(service: ServiceSpec) -> ServiceSpec:
+    """The service under a name of its own, so that its stand-ins are in nobody's share of a spread."""
+    return replace(service, name=ServiceName(f"{service.name} (stand-in)"), spread=None)

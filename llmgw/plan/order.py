@@ -144,7 +144,7 @@ class Order:
                 row += free[: one.rollout.at_once]
             if not row and not whatever:
                 return
-            row = row or [change for one in rollings for change in left[one.service.name][: one.rollout.at_once]]
+            row = row or _in_a_ring([change for changes in left.values() for change in changes])
             for change in row:
                 left[change.action.service].remove(change)
             self._replace(row, arrivals)
@@ -156,9 +156,20 @@ class Order:
         canary = rolling.service.rollout.canary
         self._stand_in(rolling.stand_ins[:1], arrivals, canary)
         self._stand_in(rolling.stand_ins[1:], arrivals)
-        if not rolling.stand_ins:
-            self._replace([left[rolling.service.name].pop(0)], arrivals, canary)
+        if not rolling.stand_ins and left[rolling.service.name]:
+            first = self._first_of(left, rolling.service.name)
+            for change in first:
+                left[change.action.service].remove(change)
+            self._replace(first, arrivals, canary)
         self._side_by_side([rolling], left, arrivals, whatever=True)
+
+    def _first_of(self, left: Mapping[ServiceName, list[Change]], name: ServiceName) -> list[Change]:
+        """The first replica of a service that waits for no device, else the first with all that it waits for."""
+        every = [change for changes in left.values() for change in changes]
+        held = _holders(every)
+        free = next((change for change in left[name] if not _waits(change, held)), None)
+        first = left[name][0]
+        return [free] if free is not None else _in_a_ring([first, *(one for one in every if one is not first)])
 
     def _stand_in(
         self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving], canary: CanarySpec | None = None
@@ -197,7 +208,7 @@ class Order:
         undo: dict[ServiceName, tuple[Step, ...]] = {}
         for service in sorted({change.action.service for change in changes}):
             steps: list[Step] = []
-            before = [(one, units_before(one, self._nodes)) for one in changes if one.action.service == service]
+            before = [(one, units_before(one, self._nodes)) for one in _back_together(changes, service)]
             own = [change for change, units in before if units]
             if not own:
                 continue
@@ -238,19 +249,19 @@ class Order:
         return Publish(self._routes.table(frozenset(ids)), ids, drain_s if ids else 0)
 
     def _arrive(
-        self, changes: Iterable[Change], arrivals: Mapping[ReplicaId, Serving], canary: CanarySpec | None = None
+        self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving], canary: CanarySpec | None = None
     ) -> Publish:
         """Routes that name what has just started; the step after it waits until the gateways have seen it answer, and
-        until the canary has done well.
+        until the canary has done well: the first, and what else of its service had to change with it.
         """
-        ids = []
+        ids, tried = [], []
         for change in changes:
             arrived = arrivals.get(change.action.replica)
             if arrived is not None:
                 ids.append(self._routes.add(arrived))
-        names = tuple(sorted(ids))
-        trial = () if canary is None else (Trial(names, canary.answers, canary.max_errors, canary.timeout_s),)
-        return replace(self._publish(), ready=names, trials=trial if names else ())
+                tried += ids[-1:] if change.action.service == changes[0].action.service else []
+        trial = () if canary is None else (Trial(tuple(tried), canary.answers, canary.max_errors, canary.timeout_s),)
+        return replace(self._publish(), ready=tuple(sorted(ids)), trials=trial if tried else ())
 
     def _without(self, ids: Iterable[EndpointId], changes: Sequence[Change], *, keep: bool = True) -> list[Step]:
         """One step that names endpoints no more and waits for what they have in flight; none when none of them was
@@ -312,6 +323,16 @@ def _in_a_ring(waiting: Sequence[Change]) -> list[Change]:
     for change in found:  # it grows while it is gone through
         needs = devices_needed(change)
         found += [one for one in waiting if one not in found and devices_held(one) & needs]
+    return found
+
+
+def _back_together(changes: Sequence[Change], service: ServiceName) -> list[Change]:
+    """The replicas of a service, and of others all that have now what these go back to."""
+    found = [one for one in changes if one.action.service == service]
+    for change in found:  # it grows while it is gone through
+        back = devices_held(change)
+        takers = {one.action.service for one in changes if one not in found and devices_needed(one) & back}
+        found += [one for one in changes if one not in found and one.action.service in takers]
     return found
 
 

@@ -25,6 +25,7 @@ from llmgw.plan.diff import Change, device_names, devices_held, devices_needed
 
 STARTING = (ActionKind.CREATE, ActionKind.MOVE)
 """What comes up somewhere new."""
+Places = tuple[Assignment, ...]
 _REPLACED = (ActionKind.UPDATE, ActionKind.START)
 
 
@@ -57,10 +58,14 @@ def rollings(
             replaced.setdefault(change.action.service, []).append(change)
     if not replaced:
         return ()
-    finder = StandIns(outcome.board, _held(changes))
+    finder = StandIns(outcome.board, _held(changes) | _still_had(outcome))
     planner = _Planner(outcome, changes, late, finder, render)
-    services = outcome.board.catalog.services
-    found = [planner.rolling(one, replaced[one.name]) for one in services if one.name in replaced]
+    services = [one for one in outcome.board.catalog.services if one.name in replaced]
+    # All that goes on serving is known before the first stand-in is placed, of whatever service.
+    going_on = {one.name: planner.going_on(one, replaced[one.name]) for one in services}
+    # And nobody has a second one before everybody has one who could do nothing without.
+    first = {one.name: planner.first(one, replaced[one.name], going_on[one.name]) for one in services}
+    found = [planner.rolling(one, replaced[one.name], going_on[one.name], first[one.name]) for one in services]
     finder.leave()
     return tuple(found)
 
@@ -84,18 +89,42 @@ class _Planner:
         self._known = {change.action.replica for change in changes}
         self._counted = any(one.state is NodeState.OK for one in outcome.board.fleet.gateways)
         self._assigned = {one.replica for one in outcome.placement.assignments}
-        waits = late - {change.action.replica for change in changes if change.instance is not None}
+        waits = late - {change.action.replica for change in changes if _serves(change)}
         self._serving = Counter(one.service.name for one in outcome.placement.assignments if one.replica not in waits)
         # What must leave and has no other place goes on serving where it is.
         self._serving.update(one.service for one in outcome.placement.unplaced if one.runs_on)
 
-    def rolling(self, service: ServiceSpec, changes: Sequence[Change]) -> Rolling:
-        """The rollout of one service."""
+    def _room(self, service: ServiceSpec, changes: Sequence[Change]) -> tuple[int, int]:
+        """How many replicas may be away without a stand-in, and how many stand-ins are wanted."""
         serving = self._serving[service.name]
         may_go = serving - (service.replicas - service.rollout.max_unavailable)
-        wanted = _wanted_stand_ins(service, serving, may_go, len(changes))
-        surplus = tuple(self._surplus(service))[:wanted]
-        places = self._finder.find(service, self._fresh(service, wanted - len(surplus)))
+        return may_go, _wanted_stand_ins(service, serving, may_go, len(changes))
+
+    def going_on(self, service: ServiceSpec, changes: Sequence[Change]) -> tuple[Change, ...]:
+        """The surplus replicas that stand in: what they have is nobody's meanwhile."""
+        wanted = self._room(service, changes)[1]
+        found: dict[ReplicaId, Change] = {}
+        for change in self._surplus(service):
+            new = change.action.replica not in found and len(found) < wanted
+            if new and change.instance is not None and self._finder.stay(service, change.instance):
+                found[change.action.replica] = change
+        return tuple(found.values())
+
+    def first(self, service: ServiceSpec, changes: Sequence[Change], surplus: tuple[Change, ...]) -> Places:
+        """The place of the stand-in without which a service could not be rolled out at all."""
+        may_go, wanted = self._room(service, changes)
+        if surplus or may_go > 0:
+            return ()
+        return self._finder.find(service, self._fresh(service, min(1, wanted)))
+
+    def rolling(
+        self, service: ServiceSpec, changes: Sequence[Change], surplus: tuple[Change, ...], first: Places
+    ) -> Rolling:
+        """The rollout of one service."""
+        serving = self._serving[service.name]
+        may_go, wanted = self._room(service, changes)
+        more = self._fresh(service, wanted - len(surplus))[len(first) :]
+        places = (*first, *self._finder.find(service, more))
         stand_ins = tuple(self._stand_in(place) for place in places)
         extra = len(surplus) + len(stand_ins)
         at_once = _at_once(len(changes), may_go + extra)
@@ -108,10 +137,10 @@ class _Planner:
             stand_ins=names if at_once else (),
         )
         if not at_once:
-            self._finder.leave(len(places))
+            self._finder.leave({place.replica for place in places})
             return Rolling(service, _refused(rollout, service, serving, wanted), tuple(changes))
         if service.rollout.canary is not None and not self._counted:
-            self._finder.leave(len(places))
+            self._finder.leave({place.replica for place in places})
             reason = "no gateway answers that could count the answers of its canary"
             fix = f"see to the gateways (`llmgw facts show`), or take canary out of the rollout of {service.name}"
             return Rolling(service, replace(rollout, at_once=0, stand_ins=(), reason=reason, fix=fix), tuple(changes))
@@ -158,33 +187,42 @@ def late_starts(changes: Sequence[Change]) -> frozenset[ReplicaId]:
     """What can start only after replicas are replaced in place: it needs a device that one of them gives up, or that
     another late one does.
     """
-    waiting = [change for change in changes if change.action.kind in STARTING]
+    waiting = [
+        one for one in changes if one.action.kind in STARTING or (one.action.kind in _REPLACED and not one.running)
+    ]
     given_up = {
         device
         for change in changes
-        if change.action.kind in _REPLACED
+        if change.action.kind in _REPLACED and change.running
         for device in devices_held(change) - devices_needed(change)
     }
     late: set[ReplicaId] = set()
-    while found := [change for change in waiting if given_up & devices_needed(change)]:
+    while found := [one for one in waiting if (given_up - devices_held(one)) & devices_needed(one)]:
         late |= {change.action.replica for change in found}
         given_up |= {device for change in found for device in devices_held(change)}
         waiting = [change for change in waiting if change.action.replica not in late]
     return frozenset(late)
 
 
-def carried_out(rolling: Sequence[Rolling], changes: Sequence[Change]) -> tuple[tuple[Rolling, ...], list[Change]]:
+def carried_out(
+    rolling: Sequence[Rolling], changes: Sequence[Change], homeless: Container[ReplicaId] = ()
+) -> tuple[tuple[Rolling, ...], list[Change]]:
     """All rollouts, those refused too of which everything waits for a device that a refused one goes on holding, with
     the changes that each carries out; and all changes that a plan carries out, those of rollouts too.
     """
     out = {id(change): change for one in rolling if one.rollout.refused for change in one.changes}
+    stops = [one for one in changes if one.action.kind is ActionKind.STOP and one.action.replica in homeless]
     waiting = [one for one in changes if one.action.kind is not ActionKind.STOP and id(one) not in out]
     reach = list(out.values())
     while reach:
         held = frozenset().union(*map(devices_held, reach))
+        wanted = frozenset().union(*map(devices_needed, reach))
         reach = [one for one in waiting if devices_needed(one) & held]
-        waiting = [one for one in waiting if not devices_needed(one) & held]
+        # What stops only to make room for what does not come goes on.
+        reach += [one for one in stops if devices_held(one) & wanted]
         out |= {id(change): change for change in reach}
+        waiting = [one for one in waiting if id(one) not in out]
+        stops = [one for one in stops if id(one) not in out]
     kept = [change for change in changes if id(change) not in out]
     return tuple(_of_what_is_left(one, out) for one in rolling), kept
 
@@ -196,6 +234,13 @@ def _of_what_is_left(rolling: Rolling, out: Container[int]) -> Rolling:
     why = "it needs devices of replicas that cannot be replaced"
     rollout = replace(rolling.rollout, at_once=0, stand_ins=(), canary=None, reason=why, fix="see to those first")
     return Rolling(rolling.service, rollout, ())
+
+
+def _serves(change: Change) -> bool:
+    """Whether what a change replaces serves until then."""
+    gone = change.instance
+    alive = gone is not None and gone.led and gone.working
+    return alive and all(part.node.state is not NodeState.LOST for part in gone.parts)
 
 
 def _at_once(replaced: int, may_go: int) -> int:
@@ -217,6 +262,15 @@ def _refused(rollout: Rollout, service: ServiceSpec, serving: int, wanted: int) 
     reason += ", and no place is free for a stand-in" if wanted else ", and no stand-in may serve (max_surge 0)"
     room = "make room for one more replica" if wanted else "set max_surge to 1"
     return replace(rollout, reason=reason, fix=f"{room}, or raise max_unavailable of {service.name}")
+
+
+def _still_had(outcome: Outcome) -> frozenset[tuple[NodeName, DeviceId]]:
+    """The devices of what must leave and has no other place: it goes on where it is."""
+    assigned = outcome.board.assigned
+    homeless = [instance for replica, (instance, _) in outcome.displaced.items() if replica not in assigned]
+    return frozenset(
+        (part.node.name, DeviceId(one)) for gone in homeless for part in gone.parts for one in part.unit.devices
+    )
 
 
 def _held(changes: Iterable[Change]) -> frozenset[tuple[NodeName, DeviceId]]:
