@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from llmgw.apply.history import record_of
+from llmgw.apply.history_catalogs import copy_of
 from llmgw.apply.inputs import Inputs, inputs_of
 from llmgw.apply.lock import facts_of_a_host
 from llmgw.apply.moment import refuse_kept
@@ -53,6 +54,8 @@ class Request:
     allow_mass_loss: bool = False
     saved: Path | None = None
     """A saved plan that this one must be the same as."""
+    generation: int | None = None
+    """Of the routes that settle publishes."""
 
 
 def hosts_of(groups: Mapping[str, Iterable[str]], variables: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
@@ -77,9 +80,12 @@ def keep_facts(directory: Path, discovered: Mapping[str, Mapping[str, Any]], now
         said = answer.get("ansible_facts")
         document = said.get("llmgw") if isinstance(said, dict) else None
         if answer.get("unreachable") or timed_out(answer):
-            with facts_of_a_host(directory):
-                store.mark_unreachable(directory, host, now, reason)
             missing[host] = reason
+            try:
+                with facts_of_a_host(directory):
+                    store.mark_unreachable(directory, host, now, reason)
+            except LlmgwError as error:
+                missing[host] = f"{reason}; {error}"
         elif answer.get("failed") or document is None:
             missing[host] = reason
         else:
@@ -116,7 +122,8 @@ def make_plan(request: Request, folder: Path) -> dict[str, Any]:
 
     `steps` and `undo_steps` (see llmgw.apply.steps); `undo`: {"<wave>": {service: [numbers of undo steps]}}; `of_host`
     and `undo_of_host`: by host the numbers of the steps that concern it; `touched`: every host that they concern, and
-    every gateway; `at_once`: how many hosts must be at work at a time; `by`, `plan_id`: who carries this out, and what
+    every gateway; `catalog`: a copy of it as it was planned with; `last_generation`: above those of all its bundles;
+    `at_once`: how many hosts must be at work at a time; `by`, `plan_id`: who carries this out, and what
     tells this run from every other; `record`: what the history keeps of it. Of the plan `text` (lines), `summary`,
     `unplaced`, `refused` (services that cannot be rolled out), `changes`; and `problems` of reading the inputs,
     `in_play`: the hosts of the run.
@@ -138,7 +145,11 @@ def make_plan(request: Request, folder: Path) -> dict[str, Any]:
         undo_steps.append(spool.light(step))
     of_host, undo_of_host = _by_host(steps), _by_host(undo_steps)
     by = whoami()
+    publishes = sum(step["kind"] == "publish" for step in (*steps, *undo_steps))
+    catalog = copy_of(request.catalog, inputs.catalog.digest, folder / "catalog") if steps else request.catalog
     return {
+        "catalog": str(catalog),
+        "last_generation": plan.generation + publishes,
         "steps": steps,
         "undo_steps": undo_steps,
         "undo": undo,
@@ -164,7 +175,8 @@ def settle(request: Request, folder: Path) -> dict[str, Any]:
     inputs, decision = _decide(request)
     publishing = Publishing(decision, inputs.fleet, request.in_play)
     routes = Publish(routes_now(inputs.catalog, inputs.fleet, decision.fenced))
-    step = Spool(folder).light(publishing.step(routes, decision.plan.generation + 1))
+    generation = request.generation if request.generation is not None else decision.plan.generation + 1
+    step = Spool(folder).light(publishing.step(routes, generation))
     return {"steps": [step | {"title": "publish what serves now", "wave": 1, "waves": 1}]}
 
 

@@ -55,6 +55,7 @@ _CLOSED_AMONG = 50
 """An apply that was cut off is among the newest records."""
 _END_OF_TIME = 1e11
 """Unix seconds that no calendar has."""
+_TIME = "%Y%m%dT%H%M%S.%fZ"
 _NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-.+\.json")
 _FIX_WRITE = (
     "let the user who runs Ansible write there, or name another directory with --history (llmgw_history_dir in a"
@@ -168,7 +169,7 @@ def begin(directory: Path, run: str, record: Mapping[str, Any], command: str, no
 
     source = record.get("catalog") or {}
     warnings = history_catalogs.keep(directory, Path(str(source.get("path"))), str(source.get("digest")))
-    return [*warnings, *_prune(directory)]
+    return [*warnings, *_prune(directory, path, now)]
 
 
 def end(directory: Path, run: str, outcome: str, failure: Sequence[str], now: float) -> list[str]:
@@ -298,11 +299,15 @@ def _ended(path: Path, document: dict[str, Any], outcome: str, failure: Sequence
     return []
 
 
-def _prune(directory: Path) -> list[str]:
-    """Removes records beyond the limit, with the catalogs that no other needs. Returns warnings."""
+def _prune(directory: Path, written: Path, now: float) -> list[str]:
+    """Removes records beyond the limit, with the catalogs that no other needs. Returns warnings.
+
+    The record that was just `written` stays, and so does one whose apply is at work. After a clock has gone back, the
+    records of its future are the older ones: those nearest to now stay.
+    """
     from llmgw.apply import history_catalogs  # noqa: PLC0415 - reading a catalog takes a while to import
 
-    files = _files(directory)
+    files = sorted(_files(directory), key=lambda path: _distance(path, now))
     limit = _limit()
     if len(files) <= limit:
         return []
@@ -318,7 +323,8 @@ def _prune(directory: Path) -> list[str]:
             continue
         digest = record.catalog.digest
         needed = record.outcome == DONE and digest not in good and len(good) < NEEDED
-        if len(kept) < limit or needed:
+        at_work = record.outcome == RUNNING and not is_gone(record.process, record.began, now)
+        if len(kept) < limit or needed or at_work or path == written:
             kept.append(path)
             catalogs.add(history_catalogs.path_of(directory, digest))
             good |= {digest} if record.outcome == DONE else set()
@@ -331,6 +337,15 @@ def _prune(directory: Path) -> list[str]:
     except OSError as error:
         return [_unwritable(directory, error)]
     return []
+
+
+def _distance(path: Path, now: float) -> float:
+    """Seconds between now and the time in a record's name."""
+    try:
+        began = datetime.strptime(path.name.partition("-")[0], _TIME).replace(tzinfo=UTC)
+    except ValueError:  # no day that there is
+        return _END_OF_TIME
+    return abs(now - began.timestamp())
 
 
 def _limit() -> int:

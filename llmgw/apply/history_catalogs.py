@@ -63,6 +63,21 @@ def _text(catalog: Path, digest: str) -> str:
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
+def copy_of(catalog: Path, digest: str, target: Path) -> Path:
+    """Writes the files of the catalog of that digest below `target`; returns the path of its main file.
+
+    Raises LlmgwError `history-catalog` when the catalog is another one by now.
+    """
+    files, main = _files(catalog)
+    if compile_catalog(*files).catalog.digest != digest:
+        raise LlmgwError("history-catalog", "it was changed while it was being planned with", where=str(catalog))
+    for one in (file for part in files for file in part):
+        place = target / _relative(one, main)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.write_bytes(one.content)
+    return target / main.name
+
+
 def path_of(directory: Path, digest: str) -> Path | None:
     """Where the catalog of that digest is kept, whether or not it is there; None for what is no digest."""
     found = _DIGEST.fullmatch(digest)
@@ -143,12 +158,14 @@ def _read(path: Path) -> tuple[dict[str, bytes], str]:
 
 
 def _unpacked(texts: Mapping[str, str]) -> dict[str, bytes]:
-    """Raises ValueError for a name that leads out of the directory, and for contents without end."""
+    """Raises ValueError for a name that leads out of the directory or that no file can have, and for contents without
+    end.
+    """
     files: dict[str, bytes] = {}
     left = _MOST_BYTES
     for name, text in texts.items():
         place = PurePosixPath(name)
-        if place.is_absolute() or not place.parts or ".." in place.parts:
+        if place.is_absolute() or not place.parts or ".." in place.parts or b"\0" in name.encode():
             raise ValueError(name)
         files[name] = _inflated(base64.b64decode(text, validate=True), left)
         left -= len(files[name])

@@ -25,7 +25,7 @@ COMMAND = "reconcile"
 """What the history calls an apply of the continuous mode."""
 _OK, _ERROR, _UNPLACED = 0, 1, 3
 _RECORDS, _AT_WORK_AMONG = 200, 20
-_STORE_FACTS, _RECORD = "llmgw.fleet.store_facts", "llmgw.fleet.record"
+_STORE_FACTS, _RECORD, _PLAN = "llmgw.fleet.store_facts", "llmgw.fleet.record", "llmgw.fleet.plan"
 SAVED_PLAN_CHANGED = "saved-plan-changed"
 
 
@@ -85,9 +85,10 @@ class FleetHands:
         """Runs the playbook llmgw.fleet.apply as `llmgw apply PLANFILE` does: it looks at every host again, and carries
         the plan out only if it would make the same one.
         """
-        progress = Progress()
+        progress, refusals = Progress(), list[str]()
 
         def handle(event: dict[str, Any]) -> None:
+            refusals.extend(_refusal(event))
             for line in (*_of_the_history(event), *progress.feed(event)):
                 say(line)
 
@@ -107,12 +108,23 @@ class FleetHands:
         if status in (_OK, _UNPLACED) and not progress.answered:
             errors.append("No host answered, so nothing was looked at and nothing was done.")
             status = _ERROR
-        return Applied(status, tuple(errors), any(f"[{SAVED_PLAN_CHANGED}]" in error for error in errors))
+        return Applied(status, tuple(errors), SAVED_PLAN_CHANGED in refusals)
 
 
 def _stored(event: dict[str, Any]) -> set[str]:
     """The hosts whose facts were kept, where an event tells of it."""
     return set(map(str, _answer(event, _STORE_FACTS).get("stored") or ()))
+
+
+def _refusal(event: dict[str, Any]) -> list[str]:
+    """The code of the error by which there is no plan, where an event tells of it. Sentences may hold the same words:
+    they quote machines.
+    """
+    data = event.get("event_data") or {}
+    planning = (data.get("resolved_action") or data.get("task_action")) == _PLAN
+    if event.get("event") != "runner_on_failed" or not planning:
+        return []
+    return [str((data.get("res") or {}).get("llmgw_error"))]
 
 
 def _of_the_history(event: dict[str, Any]) -> list[str]:

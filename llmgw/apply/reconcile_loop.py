@@ -119,6 +119,7 @@ class Loop:
     def round(self) -> Round:
         """Reads, decides, says and mends once. Raises LlmgwError where it cannot be remembered."""
         began = self._hands.now()
+        self._standing = state.dated(self._standing, self._hands.history(began), began)
         gather = ["all"] if self._reads_all(began) else ["volatile"]
         sweep = self._hands.sweep(gather)
         if self._hands.stopping():
@@ -136,6 +137,10 @@ class Loop:
             words = "\n".join(("no host could be read: nothing is changed", *sweep.words))
             self._tell((Item(report.PROBLEM, "sweep", words),), (report.PROBLEM,))
             return self._end(Round("error", ERROR), began, Found(unread=len(hosts), budget_left=self._left()))
+        if not inputs.fleet.nodes:
+            words = f"the inventory names no nodes (its group {NODE_GROUP} has no host): nothing is changed"
+            self._tell((*report.problem_items(inputs.problems), Item(report.PROBLEM, "nodes", words)), _PROBLEMS)
+            return self._end(Round("error", ERROR), began, Found(unread=unread, budget_left=self._left()))
         return self._judged(inputs, seen, began)
 
     def _judged(self, inputs: Inputs, seen: Seen, began: float) -> Round:

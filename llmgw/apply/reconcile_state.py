@@ -8,7 +8,7 @@ its next round. The budget is counted from the history of applies too, so that i
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,7 +26,8 @@ STATE, LOCK = ".reconcile.json", ".reconcile.lock"
 class Standing:
     """What is remembered. Times are Unix seconds; None: it has not been yet, or is not known.
 
-    `rounds`: by outcome; `actions`: those begun, by kind; `said`: by section what was said last, a sentence a key.
+    `rounds`: by outcome; `actions`: those begun, by kind; `said`: by section what was said last, a sentence a key;
+    `ahead`: by the time that the history tells of something later than now, when that was first seen.
     """
 
     format_version: int = STATE_FORMAT
@@ -39,6 +40,7 @@ class Standing:
     spent: tuple[Spending, ...] = ()
     failure: Failure | None = None
     said: dict[str, dict[str, str]] = field(default_factory=dict)
+    ahead: dict[str, float] = field(default_factory=dict)
 
 
 def load(directory: Path) -> tuple[Standing, str | None]:
@@ -71,8 +73,19 @@ def save(directory: Path, standing: Standing) -> None:
         ) from error
 
 
+def dated(standing: Standing, history: tuple[Spending, ...], now: float) -> Standing:
+    """The same with nothing later than now in it: a clock was wrong or went back. What was begun then counts from the
+    moment when that was first seen, or it would count for as long as the clock was wrong.
+    """
+    later = sorted({str(one.at) for one in history if one.at > now})
+    ahead = {at: min(now, standing.ahead.get(at, now)) for at in later}
+    spent = tuple(replace(one, at=min(one.at, now)) for one in standing.spent)
+    return replace(standing, spent=spent, ahead=ahead)
+
+
 def spent_of(standing: Standing, history: tuple[Spending, ...], now: float) -> tuple[Spending, ...]:
     """What counts against the budget: the history of applies, or what is remembered here where that is more."""
+    seen = (replace(one, at=standing.ahead.get(str(one.at), now)) if one.at > now else one for one in history)
+    told = tuple(one for one in seen if one.at > now - WINDOW_S)
     own = tuple(one for one in standing.spent if one.at > now - WINDOW_S)
-    told = tuple(one for one in history if one.at > now - WINDOW_S)
     return max(own, told, key=lambda spent: sum(one.actions for one in spent))

@@ -44,7 +44,8 @@ def put_back(before: Mapping[str, Any], step: Mapping[str, Any], results: Mappin
     told = judge(step, results)
     more = [f"Not put back: {host}: {why}" for host, why in told["failed_hosts"].items()]
     more += [f"Not put back: {one}" for one in told["objections"]]
-    return _known(before, told["lines"]) | {"failure": [*before.get("failure", ()), *more]}
+    overtaken = bool(before.get("overtaken")) or told["overtaken"]
+    return _known(before, told["lines"]) | {"failure": [*before.get("failure", ()), *more], "overtaken": overtaken}
 
 
 def _known(before: Mapping[str, Any], lines: list[str]) -> Json:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from llmgw.model.ids import DeviceId, NodeName, ReplicaId, UnitName
-from llmgw.model.node import NodeState
+from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.placement import Assignment
 from llmgw.model.plan import Action, ActionKind, Rollout, Strategy
 from llmgw.model.replica import ServiceSpec
@@ -25,6 +25,7 @@ from llmgw.plan.diff import Change, device_names, devices_held, devices_needed
 
 STARTING = (ActionKind.CREATE, ActionKind.MOVE)
 """What comes up somewhere new."""
+_FAILED = "failed"
 Places = tuple[Assignment, ...]
 _REPLACED = (ActionKind.UPDATE, ActionKind.START)
 
@@ -52,9 +53,10 @@ def rollings(
 
     `late`: replicas that start only after the rollouts. `render`: the units of a stand-in.
     """
+    failing = failing_replicas(outcome.board.fleet)
     replaced: dict[str, list[Change]] = {}
     for change in changes:
-        if change.action.kind in _REPLACED and change.running:
+        if change.action.kind in _REPLACED and change.running and change.action.replica not in failing:
             replaced.setdefault(change.action.service, []).append(change)
     if not replaced:
         return ()
@@ -90,6 +92,9 @@ class _Planner:
         self._counted = any(one.state is NodeState.OK for one in outcome.board.fleet.gateways)
         self._assigned = {one.replica for one in outcome.placement.assignments}
         waits = late - {change.action.replica for change in changes if _serves(change)}
+        # What is put right before anything is taken away serves then.
+        mended = {change.action.replica for change in changes if change.action.kind in (*_REPLACED, *STARTING)}
+        waits |= failing_replicas(outcome.board.fleet) - mended
         self._serving = Counter(one.service.name for one in outcome.placement.assignments if one.replica not in waits)
         # What must leave and has no other place goes on serving where it is.
         self._serving.update(one.service for one in outcome.placement.unplaced if one.runs_on)
@@ -181,6 +186,20 @@ class _Planner:
         )
         removes: tuple[tuple[NodeName, UnitName], ...] = tuple((unit.node, unit.name) for unit in units)
         return Change(action, assignment, units, removes)
+
+
+def failing_replicas(fleet: FleetSnapshot) -> frozenset[ReplicaId]:
+    """The replicas that every gateway which answers and knows them finds failed: they take no requests, whatever their
+    nodes say or said of them.
+    """
+    failed: dict[str, bool] = {}
+    for gateway in fleet.gateways:
+        if gateway.state is NodeState.OK and gateway.facts is not None and gateway.facts.reachable:
+            for one in gateway.facts.endpoints:
+                failed[one.endpoint] = failed.get(one.endpoint, True) and one.state == _FAILED
+    # A replica may have an endpoint elsewhere, such as while it moves.
+    every = {name.rpartition("@")[0] for name, away in failed.items() if not away}
+    return frozenset(ReplicaId(name.rpartition("@")[0]) for name, away in failed.items() if away) - every
 
 
 def late_starts(changes: Sequence[Change]) -> frozenset[ReplicaId]:

@@ -120,8 +120,10 @@ def test_an_emptied_catalog_is_not_carried_out() -> None:
     assert verdict(seen(catalog(service("code", 1)), world.fleet)).mend
 
 
-def test_a_service_under_another_name_does_not_stop_everything() -> None:
-    assert verdict(seen(catalog(service("talk", 2)), running(chat=2).fleet)).mend
+def test_a_catalog_in_which_everything_has_another_name_stops_everything_that_serves() -> None:
+    judgement = verdict(seen(catalog(service("talk", 2)), running(chat=2).fleet))
+    assert reasons(judgement) == [STOPS_EVERYTHING]
+    assert verdict(seen(catalog(service("talk", 2), service("code", 1)), running(chat=2, code=1).fleet)).mend
 
 
 def test_an_emptied_inventory_is_not_published() -> None:

@@ -166,3 +166,11 @@ def count(good: int, bad: int = 0) -> dict[str, Any]:
 def test_judging_imports_nothing_heavy() -> None:
     code = "import sys, llmgw.apply.verdict; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
+
+
+def test_an_undo_that_another_controller_has_overtaken_ends_as_overtaken() -> None:
+    first = verdict.judge(STEP, {"n1": DONE})
+    assert first["overtaken"] is False
+    late = verdict.put_back(first, STEP, {"n1": {"failed": True, "overtaken": True, "msg": "another is ahead"}})
+    assert late["overtaken"] is True
+    assert verdict.put_back(late, STEP, {"n1": DONE, "n2": DONE})["overtaken"] is True

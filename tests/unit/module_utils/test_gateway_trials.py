@@ -71,8 +71,20 @@ def test_a_gateway_that_does_not_answer_for_a_while_is_asked_again() -> None:
     assert silent.detail.endswith("(the gateway does not answer (timed out))")
 
 
-def test_the_wait_ends_where_no_gateway_runs_any_more() -> None:
-    tried = count(says(a=(4, 0)), says(a=(5, 0)), REFUSED, trials=[Trial((A,), 9, 0, 60)])
+def test_the_wait_ends_at_once_where_no_gateway_runs() -> None:
+    tried = count(REFUSED)
+    assert (tried.answers, tried.detail) == ({A: None}, "no gateway runs there")
+    assert tried.waited_s < 15
+
+
+def test_a_gateway_that_restarts_is_waited_for() -> None:
+    tried = count(says(a=(4, 0)), says(a=(5, 0)), REFUSED, REFUSED, says(a=(0, 0)), says(a=(1, 0)))
+    assert (tried.answers, tried.detail) == ({A: Answers(2, 0)}, "counted")
+
+
+def test_the_wait_ends_when_a_gateway_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway_trials, "_RESTART_S", 0.2)
+    tried = count(says(a=(0, 0)), says(a=(1, 0)), REFUSED)
     assert (tried.answers, tried.detail) == ({A: Answers(1, 0)}, "no gateway runs there")
 
 

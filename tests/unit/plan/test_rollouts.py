@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from llmgw.decide import decide
-from llmgw.model.node import FleetSnapshot
+from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.plan import ActionKind, Floor, Plan, Publish, Rollout, StartMembers, StopMembers, Strategy, Trial
 from llmgw.model.replica import CanarySpec, Catalog, RolloutSpec
+from llmgw.nodekit import contract
 from llmgw.plan.rollouts import Rolling, carried_out
 from llmgw.routes.now import routes_now
 from tests.support.fleets import catalog, fleet, node, profile, service
@@ -277,4 +278,28 @@ def test_what_has_no_place_and_goes_on_serving_is_not_away() -> None:
     by_card = (profile("p", classes=("h200-141g",), gpus=1),)
     plan = decide(catalog(service("chat", 2, by_card)), world.fleet).plan
     assert plan.unplaced[0].runs_on == ("n1",)
+    assert not rollout(plan).refused
+
+
+def seen_failing(world: World, endpoint: str) -> None:
+    """The gateway finds this endpoint failed, whatever its node says."""
+    states = [contract.EndpointHealth(one, "failed" if one == endpoint else "ready") for one in world.routed("chat")]
+    facts = contract.GatewayFacts(reachable=True, endpoints=tuple(states))
+    world.fleet = replace(world.fleet, gateways=tuple(replace(one, facts=facts) for one in world.fleet.gateways))
+
+
+def test_a_replica_that_gateways_find_failed_on_a_node_that_does_not_answer_is_away() -> None:
+    world = serving(2, 2, 1)
+    seen_failing(world, "chat/1@n2" if "chat/1@n2" in world.routed("chat") else "chat/0@n2")
+    world.state("n2", NodeState.UNREACHABLE)
+    plan = decide(wanted(2, changed=True), world.fleet).plan
+    assert rollout(plan).strategy is Strategy.SURGE
+    assert fewest_routed(world, wanted(2, changed=True)) == 2
+
+
+def test_a_replica_that_gateways_find_failed_is_replaced_first_and_needs_no_leave() -> None:
+    world = serving(3, 3)
+    seen_failing(world, "chat/2@n1")
+    plan = decide(wanted(3, changed=True), world.fleet).plan
+    assert titles(plan) == ["update chat/2", "update chat/0", "update chat/1"]
     assert not rollout(plan).refused

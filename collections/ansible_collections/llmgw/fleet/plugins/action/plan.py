@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from ansible import constants
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.llmgw.fleet.plugins.plugin_utils.controller import controller, plain
@@ -35,8 +36,17 @@ class ActionModule(ActionBase):
                 "settle": {"type": "bool", "default": False},
                 "in_play": {"type": "list", "elements": "str"},
                 "saved": {"type": "path"},
+                "generation": {"type": "int"},
             }
         )
+        if set(variables["ansible_play_hosts"]) - set(variables["ansible_play_batch"]):
+            result["failed"] = True
+            result["msg"] = (
+                "This play takes its hosts in batches (serial), and steps of a plan concern hosts of several of them: "
+                "take serial out of the play. How many replicas may be away at a time is for rollout in the catalog to "
+                "say. Nothing was touched."
+            )
+            return result
         with controller(result, "actions") as llmgw:
             if llmgw is None:
                 return result
@@ -44,7 +54,9 @@ class ActionModule(ActionBase):
             wanted = sorted({*groups["fleet"], *groups["gateway"]})
             hostvars = variables["hostvars"]
             settings = {
-                host: plain({name: hostvars[host][name] for name in llmgw.VARIABLES if name in hostvars[host]})
+                host: plain(
+                    {name: _value(hostvars[host], host, name) for name in llmgw.VARIABLES if name in hostvars[host]}
+                )
                 # Of what nothing reads only the names are told: a value may be a secret, or a template that fails.
                 | dict.fromkeys(llmgw.unread(map(str, hostvars[host])))
                 for host in wanted
@@ -58,6 +70,7 @@ class ActionModule(ActionBase):
                 lost=tuple(map(str, arguments["lost"])),
                 allow_mass_loss=arguments["allow_mass_loss"],
                 saved=llmgw.Path(arguments["saved"]) if arguments["saved"] else None,
+                generation=arguments["generation"],
             )
             folder = llmgw.Path(constants.DEFAULT_LOCAL_TMP) / f"llmgw-{secrets.token_hex(8)}"
             made = llmgw.settle(request, folder) if arguments["settle"] else llmgw.make_plan(request, folder)
@@ -72,3 +85,12 @@ class ActionModule(ActionBase):
                 )
         result["changed"] = False
         return result
+
+
+def _value(variables: Any, host: str, name: str) -> Any:
+    """A variable of a host, resolved. Raises AnsibleActionFail with both names: one host's stops them all."""
+    try:
+        return variables[name]
+    except AnsibleError as error:
+        message = f"{name} of {host} cannot be resolved ({error}). Mend it where it is set. Nothing was touched."
+        raise AnsibleActionFail(message) from error

@@ -23,6 +23,8 @@ OPTIONS = {
     "timeout_s": {"type": "int", "required": True},
 }
 """How a module takes a trial."""
+_RESTART_S = 30.0
+"""How long a gateway that has been seen may be away: it restarts."""
 _FIRST_DELAY_S = 0.05
 _LAST_DELAY_S = 1.0
 _BACK_OFF = 1.4
@@ -53,6 +55,7 @@ class _Counter:
         self._generation = generation
         self._last: dict[str, Answers] = {}
         self._mute: set[str] = set()
+        self._seen_s: float | None = None
         self.came: dict[str, Answers | None] = dict.fromkeys(name for trial in trials for name in trial.endpoints)
 
     def take(self, reading: gateway_api.Reading) -> None:
@@ -68,7 +71,9 @@ class _Counter:
 
     def end(self, reading: gateway_api.Reading, waited_s: float) -> str | None:
         """Why the wait is over; None: it goes on."""
-        if not reading.runs:
+        if reading.runs:
+            self._seen_s = waited_s
+        elif self._seen_s is None or waited_s - self._seen_s > _RESTART_S:
             return reading.trouble
         if reading.generation is not None and reading.generation > self._generation:
             return f"the gateway goes by generation {reading.generation} by now"

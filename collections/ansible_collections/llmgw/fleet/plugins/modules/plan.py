@@ -42,6 +42,9 @@ options:
     description: The hosts that this run may touch. The default are those of the play.
     type: list
     elements: str
+  generation:
+    description: With O(settle=true), the generation of what is published. The default is one above the highest known.
+    type: int
   saved:
     description: A plan that C(llmgw plan --out) saved. When another one would be made now, the module fails.
     type: path
