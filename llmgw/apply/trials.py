@@ -36,6 +36,8 @@ def _judge(endpoint: str, trial: Mapping[str, Any], told: Sequence[Mapping[str, 
     good = sum(int(count.get("good") or 0) for count in counts)
     bad = sum(int(count.get("bad") or 0) for count in counts)
     why = _objection(endpoint, trial, good, bad) if counts else _unseen(told)
+    cut = None if why is None or good + bad == 0 else _cut_short(trial, told)
+    why = f"{why}. Counting ended early: {cut}" if cut else why
     return Canary(endpoint, good, bad, None if why is None else f"canary {endpoint}: {why}.")
 
 
@@ -57,6 +59,15 @@ def _objection(endpoint: str, trial: Mapping[str, Any], good: int, bad: int) -> 
         f"{good} good and {bad} bad {_noun(bad)} of {wanted} wanted within {time_s} s. Ask for fewer by "
         f"{setting}.answers, or give it more time by {setting}.timeout"
     )
+
+
+def _cut_short(trial: Mapping[str, Any], told: Iterable[Mapping[str, Any]]) -> str | None:
+    """Why every gateway stopped counting before the time was over, other than that it knew enough."""
+    ended = [answer for answer in told if isinstance(answer.get("tried_s"), (int, float))]
+    if not ended or any(answer["tried_s"] >= trial["timeout_s"] - 1 for answer in ended):
+        return None
+    said = sorted({str(answer.get("tried") or "") for answer in ended} - {"", "counted"})
+    return "; ".join(said) or None
 
 
 def _unseen(told: Sequence[Mapping[str, Any]]) -> str:

@@ -97,3 +97,10 @@ def test_a_canary_passes_with_enough_good_answers_and_not_too_many_bad_ones_wher
     assert (found.good, found.bad) == (good, bad)
     assert (found.objection is None) == (good >= wanted and bad <= allowed)
     assert judged([TRIAL], reversed(results)) == judged([TRIAL], results)
+
+
+def test_counting_that_ended_before_its_time_says_why() -> None:
+    gone = gateway(5, tried="the gateway goes by generation 9 by now", tried_s=7.2)
+    assert (objection(gone) or "").endswith("Counting ended early: the gateway goes by generation 9 by now.")
+    whole = gateway(5, tried="went on after 600.0 s", tried_s=600.0)
+    assert "early" not in (objection(gone, whole) or "early")

@@ -256,3 +256,18 @@ def test_a_run_that_is_overtaken_while_canaries_are_tried_fails(
     trial = {"endpoints": ["chat/0@n1"], "answers": 3, "timeout_s": 30}
     refused = publish(3, admin_url=admin_url, trials=[trial])
     assert refused["failed"] is refused["overtaken"] is True
+
+
+def test_nothing_is_published_while_too_little_would_go_on_serving(
+    publish: Publish, tmp_path: Path, admin_url: str
+) -> None:
+    floor = {"service": "chat", "stay": ["x/0@n1"], "drain": ["chat/0@n1"], "at_least": 1}
+    asked = {"admin_url": admin_url, "floors": [floor], "ready_timeout_s": 1}
+    publish(1)
+    refused = publish(3, **asked, drain=["chat/0@n1"])
+    assert (refused["failed"], refused["changed"]) == (True, False)
+    assert refused["msg"].startswith("chat: 0 of the 1 replicas that must go on serving are ready (x/0@n1 is -)")
+    assert published(tmp_path)["generation"] == 1
+    assert "failed" not in publish(3, **asked, check=True)
+    floor["drain"] = ["x/0@n1"]
+    assert "failed" not in publish(3, **asked)
