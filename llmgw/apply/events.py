@@ -41,6 +41,8 @@ class Progress:
 
     plan: dict[str, Any] | None = None
     changed: set[tuple[str, str]] = field(default_factory=set)
+    done: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """By host and unit what was done with it, in the words of its module; what was put back is not there."""
     failed_steps: bool = False
     put_back: set[tuple[str, str]] = field(default_factory=set)
     """What was put back after a step had failed: host, and a unit or the routes."""
@@ -140,6 +142,8 @@ class Progress:
         for unit in answer.get("units") or ():
             if unit["action"] != "kept":
                 self._note(host, unit["name"], {"changed": True})
+                if not self._undoing:
+                    self.done.setdefault((host, str(unit["name"])), set()).add(str(unit["action"]))
                 yield from _unit_lines(host, unit, "put back: " if self._undoing else "")
 
     def _note(self, host: str, what: str, answer: Mapping[str, Any]) -> None:

@@ -22,9 +22,11 @@ from urllib.parse import quote
 from pydantic import TypeAdapter, ValidationError
 
 from llmgw.apply.processes import Process, is_gone, process
+from llmgw.apply.saved import planned_digest
 from llmgw.errors import LlmgwError
 from llmgw.fleet.store import write_atomically
-from llmgw.model.plan import ActionKind
+from llmgw.model.plan import Action, ActionKind, Plan, Publish
+from llmgw.plan.rollouts_text import withheld
 from llmgw.plan.text import summary_line
 
 if TYPE_CHECKING:
@@ -43,9 +45,10 @@ again, there must be another to go back to.
 RUNNING = "running"
 DONE = "done"
 FAILED = "failed"
-REFUSED = "refused"
 OVERTAKEN = "overtaken"
 INTERRUPTED = "interrupted"
+ROLLBACK = "rollback"
+"""What the command of an apply begins with that goes back."""
 
 _ACTIONS_LISTED = 4000
 _TITLES_LISTED = 400
@@ -98,6 +101,15 @@ class Record:
     summary: str = ""
     actions: tuple[Changed, ...] = ()
     actions_left_out: int = 0
+    withheld: tuple[Changed, ...] = ()
+    """What the plan would have done too, and did not, since a service could not be rolled out."""
+    withheld_left_out: int = 0
+    partly: bool = False
+    """Whether some service was left as it was, however well all else went: this catalog never served as a whole."""
+    last_generation: int | None = None
+    """The highest that its bundles can have. None: not known."""
+    planned: str = ""
+    """Of the plan, as llmgw.apply.saved.planned_digest tells plans apart."""
     waves: tuple[str, ...] = ()
     """Their titles."""
     failure: tuple[str, ...] = ()
@@ -123,25 +135,39 @@ def record_of(decision: Decision, catalog: Path, by: str) -> dict[str, Any]:
     `catalog` is the path that the catalog was read from, `by` says who applies it (`user@host`).
     """
     plan = decision.plan
+    out = withheld(plan)
     changing = [action for action in plan.actions if action.kind is not ActionKind.KEEP]
-    listed = [
-        {
-            "kind": action.kind.value,
-            "replica": action.replica,
-            "nodes": list(action.nodes),
-            "from_nodes": list(action.from_nodes),
-        }
-        for action in changing[:_ACTIONS_LISTED]
-    ]
+    done = [action for action in changing if action.replica not in out]
+    not_done = [action for action in changing if action.replica in out]
     return {
         "generation": plan.generation,
+        "last_generation": _last_generation(plan),
+        "planned": planned_digest(plan),
         "by": by,
         "summary": summary_line(plan),
-        "actions": listed,
-        "actions_left_out": len(changing) - len(listed),
+        "actions": [_listed(action) for action in done[:_ACTIONS_LISTED]],
+        "actions_left_out": max(0, len(done) - _ACTIONS_LISTED),
+        "withheld": [_listed(action) for action in not_done[:_ACTIONS_LISTED]],
+        "withheld_left_out": max(0, len(not_done) - _ACTIONS_LISTED),
+        "partly": any(one.refused for one in plan.rollouts),
         "waves": [wave.title for wave in plan.waves[:_TITLES_LISTED]],
         "catalog": {"digest": plan.inputs.catalog if plan.inputs else "", "path": str(catalog.absolute())},
     }
+
+
+def _listed(action: Action) -> dict[str, Any]:
+    return {
+        "kind": action.kind.value,
+        "replica": action.replica,
+        "nodes": list(action.nodes),
+        "from_nodes": list(action.from_nodes),
+    }
+
+
+def _last_generation(plan: Plan) -> int:
+    """Every bundle has its own generation, those that put something back after a failure too."""
+    steps = (step for wave in plan.waves for part in (wave.steps, *wave.undo.values()) for step in part)
+    return plan.generation + sum(isinstance(step, Publish) for step in steps)
 
 
 def begin(directory: Path, run: str, record: Mapping[str, Any], command: str, now: float) -> list[str]:

@@ -42,7 +42,7 @@ def keep(directory: Path, catalog: Path, digest: str) -> list[str]:
     try:
         if not path.is_file() or _is_broken(path):
             text = _text(catalog, digest)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(path, text)
     except OSError as error:
         why = f"the catalog of this apply cannot be kept: {(error.strerror or type(error).__name__).lower()}"

@@ -31,6 +31,7 @@ from llmgw.apply.reconcile_metrics import Found, ReconcileCollector
 from llmgw.apply.reconcile_report import Item, News
 from llmgw.decide import Options, decide
 from llmgw.errors import LlmgwError
+from llmgw.fleet.hosts import NODE_GROUP
 from llmgw.model.plan import Plan
 from llmgw.plan.text import summary_line
 
@@ -139,8 +140,12 @@ class Loop:
             return self._end(Round("error", ERROR), began, Found(unread=len(hosts), budget_left=self._left()))
         if not inputs.fleet.nodes:
             words = f"the inventory names no nodes (its group {NODE_GROUP} has no host): nothing is changed"
-            self._tell((*report.problem_items(inputs.problems), Item(report.PROBLEM, "nodes", words)), _PROBLEMS)
-            return self._end(Round("error", ERROR), began, Found(unread=unread, budget_left=self._left()))
+            self._tell(
+                (*report.problem_items(inputs.problems), Item(report.PROBLEM, "nodes", words)), (report.PROBLEM,)
+            )
+            return self._end(
+                Round("error", ERROR), began, Found(unread=len(set(hosts) - sweep.stored), budget_left=self._left())
+            )
         return self._judged(inputs, seen, began)
 
     def _judged(self, inputs: Inputs, seen: Seen, began: float) -> Round:

@@ -21,6 +21,8 @@ from llmgw.model.ids import Digest
 from llmgw.model.plan import PLAN_FORMAT, Action, Plan, PlanInputs
 from llmgw.nodekit import unitfile, version
 from llmgw.plan.codec import plan_document
+from llmgw.plan.steady import ANSWERS
+from llmgw.plan.wording import some
 
 SAVED_FORMAT = 1
 _FIX = "make it anew: `llmgw plan --out FILE`"
@@ -31,7 +33,8 @@ _ALWAYS_MOVES = (
 )
 _END_OF_TIME = 1e11
 """Unix seconds that no calendar has."""
-_HOSTS_NAMED = 20
+_WHETHER = "whether it answers"
+_KINDS_NAMED = 20
 _REPLICAS_NAMED = 8
 
 
@@ -120,6 +123,16 @@ def plan_digest(plan: Plan) -> Digest:
     return Digest(unitfile.digest([actions, document["waves"]]))
 
 
+def planned_digest(plan: Plan) -> str:
+    """The digest of what a plan was made from and is about: of plans that are carried out no two have the same. Empty
+    where it does not know what it was made from. Cheap, for a plan of any size.
+    """
+    if plan.inputs is None:
+        return ""
+    about = [[one.replica, one.kind.value, *one.nodes] for one in plan.actions]
+    return unitfile.digest([asdict(plan.inputs), about])
+
+
 def _refuse_others(path: Path, document: Mapping[str, Any]) -> None:
     """Raises LlmgwError for what is no saved plan, or one of another llmgw."""
     bare = "plan" not in document and {"actions", "waves"} <= document.keys()
@@ -151,26 +164,32 @@ def _changed(before: PlanInputs | None, now: PlanInputs) -> Iterator[str]:
         yield "The catalog has changed."
     if before.inventory != now.inventory:
         yield "The inventory has changed: hosts, their groups, or variables that llmgw reads."
-    named = [line for host in sorted({*before.facts, *now.facts}) for line in _of_host(host, before, now)]
-    yield from named[:_HOSTS_NAMED]
-    if len(named) > _HOSTS_NAMED:
-        yield f"{len(named) - _HOSTS_NAMED} more hosts have changed."
+    alike: dict[str, list[str]] = {}
+    for host in sorted({*before.facts, *now.facts}):
+        if (words := _of_host(host, before, now)) is not None:
+            alike.setdefault(words, []).append(host)
+    told = [words.format(some(hosts)) for words, hosts in alike.items()]
+    more = [f"{len(told) - _KINDS_NAMED} more" if len(told) > _KINDS_NAMED else ""]
+    if told:
+        yield f"What changed since: {'; '.join(filter(None, (*told[:_KINDS_NAMED], *more)))}."
 
 
-def _of_host(host: str, before: PlanInputs, now: PlanInputs) -> Iterator[str]:
+def _of_host(host: str, before: PlanInputs, now: PlanInputs) -> str | None:
+    """`on {} the generation, the routes and the units`, with a place for the hosts of which this is true."""
     old, new = before.facts.get(host), now.facts.get(host)
     if old is None:
-        yield f"Host {host} is new."
-    elif new is None:
-        yield f"Host {host} is not there any more."
-    elif len(old) > 1 and len(new) == 1:
-        yield f"Host {host}: nothing is known of it any more."
-    elif len(old) == 1 and len(new) > 1:
-        yield f"Host {host}: nothing was known of it then."
-    else:
-        parts = [part for part in dict.fromkeys((*new, *old)) if old.get(part) != new.get(part)]
-        if parts:
-            yield f"Host {host}: {', '.join(parts)}."
+        return "newly there {}"
+    if new is None:
+        return "not there any more {}"
+    if len(old) > 1 and len(new) == 1:
+        return "nothing known any more of {}"
+    if len(old) == 1 and len(new) > 1:
+        return "nothing was known then of {}"
+    parts = [part for part in dict.fromkeys((*new, *old)) if old.get(part) != new.get(part)]
+    if not parts:
+        return None
+    *others, last = (_WHETHER if part == ANSWERS else f"the {part}" for part in parts)
+    return f"on {{}} {', '.join(others)}{' and ' if others else ''}{last}"
 
 
 def _other(before: Plan, now: Plan) -> Iterator[str]:

@@ -11,7 +11,7 @@ from llmgw.decide import Decision
 from llmgw.model.ids import NodeName
 from llmgw.model.node import FleetSnapshot, Node
 from llmgw.model.plan import ActionKind
-from llmgw.nodekit import unitchange
+from llmgw.nodekit import contract, unitchange
 from llmgw.plan.diff import Change, observed_unit
 from llmgw.plan.rollouts_text import withheld
 
@@ -20,7 +20,8 @@ from llmgw.plan.rollouts_text import withheld
 class UnitDiff:
     """One unit that differs: `change` is a word of `unitchange`; `drift` has the kinds of its drift; `diff` are lines.
 
-    `withheld`: it is not changed now, since its rollout is refused.
+    `withheld`: it is not changed now, since its rollout is refused. `drop_in`: the directory beside the unit's file of
+    which something changes the unit while its own text is as it was written; the change deletes it.
     """
 
     node: str
@@ -30,6 +31,7 @@ class UnitDiff:
     drift: tuple[str, ...]
     diff: tuple[str, ...]
     withheld: bool = False
+    drop_in: str | None = None
 
 
 def unit_diffs(decision: Decision, fleet: FleetSnapshot) -> tuple[UnitDiff, ...]:
@@ -48,7 +50,7 @@ def unit_diffs(decision: Decision, fleet: FleetSnapshot) -> tuple[UnitDiff, ...]
             replica = change.action.replica
             lines = _lines(before, after, unit)
             waits = replica in out and change.assignment is not None
-            found.append(UnitDiff(node, unit, replica, word, drift, lines, waits))
+            found.append(UnitDiff(node, unit, replica, word, drift, lines, waits, _drop_in(observed)))
     return tuple(sorted(found, key=lambda one: (one.node, one.unit, one.change)))
 
 
@@ -62,6 +64,15 @@ def _units(change: Change, nodes: dict[NodeName, Node]) -> Iterator[tuple[NodeNa
             yield unit.node, unit.name, word, unit.text
     for node, name in change.removes:
         yield node, name, unitchange.REMOVED, ""
+
+
+def _drop_in(observed: contract.ObservedUnit | None) -> str | None:
+    """What systemd calls the place of drop-ins. Facts say only that there are some, by a unit that is edited although
+    its text is the one of its header.
+    """
+    if observed is None or not observed.edited or observed.actual_text_digest is None:
+        return None
+    return f"{observed.name}.d/" if observed.actual_text_digest == observed.text_digest else None
 
 
 def _lines(before: str, after: str, name: str) -> tuple[str, ...]:

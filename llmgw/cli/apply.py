@@ -4,21 +4,22 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from llmgw.apply.history import directory_of
+from llmgw.apply.history import DONE, directory_of
+from llmgw.apply.history import read as read_history
 from llmgw.apply.inputs import find_paths
-from llmgw.apply.moment import refuse_kept
+from llmgw.apply.moment import in_words, refuse_kept
+from llmgw.apply.saved import Saved, planned_digest
+from llmgw.apply.saved import read as read_saved
 from llmgw.catalog.load import load_catalog
 from llmgw.cli import options
 from llmgw.cli.carry_out import Order, carry_out
 from llmgw.cli.style import printable
-
-if TYPE_CHECKING:
-    from llmgw.apply.saved import Saved
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -47,10 +48,11 @@ def apply(
 ) -> int:
     """Discover the fleet, plan, and carry the plan out. The same as `ansible-playbook llmgw.fleet.apply`."""
     variables: dict[str, object] = {"llmgw_lost_nodes": lost or [], "llmgw_allow_mass_loss": allow_mass_loss}
+    saved: Saved | None = None
     if plan_file is not None:
         if lost or limit or allow_mass_loss:
             raise typer.BadParameter("a saved plan has its own --lost, --limit and --allow-mass-loss: give none here")
-        saved = _saved(plan_file)
+        saved = read_saved(plan_file)
         variables = {
             "llmgw_lost_nodes": list(saved.options.lost),
             "llmgw_allow_mass_loss": saved.options.allow_mass_loss,
@@ -58,12 +60,15 @@ def apply(
         }
         limit = None if saved.options.limit is None else ",".join(saved.options.limit)
     paths = find_paths(inventory, catalog, facts)
+    directory = directory_of(paths.facts, history)
     refuse_kept(paths.facts)
     load_catalog(paths.catalog)  # all its errors at once, before any host is touched
+    if saved is not None:
+        _tell_whether_done(saved, directory)
     return carry_out(
         Order(
             paths,
-            directory_of(paths.facts, history),
+            directory,
             "apply",
             variables,
             check=check,
@@ -74,12 +79,12 @@ def apply(
     )
 
 
-def _saved(path: Path) -> Saved:
-    """The plan in the file, with a word of whose it is. Raises LlmgwError `saved-plan`."""
-    from llmgw.apply.moment import in_words
-    from llmgw.apply.saved import read
-
-    saved = read(path)
-    when = "" if saved.saved_at is None else f" at {in_words(saved.saved_at)}"
-    print(printable(f"plan saved by {saved.saved_by or 'somebody'}{when}"), file=sys.stderr)
-    return saved
+def _tell_whether_done(saved: Saved, directory: Path) -> None:
+    """Says when a saved plan was carried out before: it is about to be refused for what it did itself."""
+    planned = planned_digest(saved.plan)
+    done = (one for one in read_history(directory, time.time()).records if one.planned == planned)
+    before = next((one for one in done if one.outcome == DONE and planned), None)
+    if before is not None:
+        when = in_words(before.ended or before.began)
+        told = f"it was carried out at {when} as generation {before.generation} (`llmgw history {before.id}`)"
+        print(printable(told), file=sys.stderr)

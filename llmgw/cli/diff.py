@@ -16,16 +16,19 @@ from llmgw.apply.inputs import Inputs, find_paths, read_inputs
 from llmgw.apply.unitdiff import UnitDiff, unit_diffs
 from llmgw.cli import exits, moment, options
 from llmgw.cli.cells import plural, some
+from llmgw.cli.plan_shown import age_line
 from llmgw.cli.style import coloured, printable
 from llmgw.decide import decide
 from llmgw.model.node import FleetSnapshot
 from llmgw.model.plan import Drift, Plan
+from llmgw.nodekit import unitchange
 from llmgw.plan.drift_text import drift_lines, remedy
-from llmgw.plan.facts_age import old_facts_line, oldest_facts
+from llmgw.plan.facts_age import oldest_facts
 from llmgw.whatif.near import no_such, node_of
 
 DIFF_FORMAT = 2
 _NAMED = 8
+_SIGNS = {unitchange.CREATED: "+", unitchange.REMOVED: "-"}
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -119,7 +122,10 @@ def _unit_lines(found: Sequence[UnitDiff]) -> Iterator[str]:
     for one in found:
         drift = f" (drift: {', '.join(one.drift)})" if one.drift else ""
         later = ", once its rollout is possible" if one.withheld else ""
-        yield f"! {one.node}: {one.unit} would be {one.change}{later}{drift}"
+        sign = _SIGNS.get(one.change, "~")
+        yield f"{sign} {one.node}: {one.unit} would be {one.change}{later}{drift}"
+        if one.drop_in is not None:
+            yield f"    a drop-in of it ({one.drop_in}) changes it and would be deleted"
         yield from one.diff
         yield ""
 
@@ -144,9 +150,9 @@ def _last_words(fleet: FleetSnapshot, *, differs: bool) -> Iterator[str]:
     if unknown:
         those = f"{plural(len(unknown), 'node')} ({some(unknown, _NAMED)})"
         yield f"Nothing is known of the units of {those}: `llmgw facts refresh` reads them."
-    old = old_facts_line(fleet)
-    if old is not None:
-        yield old
+    age = age_line(fleet)
+    if age is not None:
+        yield age
 
 
 def _unknown(fleet: FleetSnapshot) -> list[str]:

@@ -56,7 +56,9 @@ def history(
 ) -> int:
     """Show the applies that changed something: when, by whom, how they ended. Of each its catalog is kept.
 
-    `running` is under way; `interrupted` was begun and never ended: the next apply sees what it left and goes on.
+    OUTCOME is `running`, `done`, `failed` (a step failed: its wave was put back, later ones were not begun),
+    `overtaken` (another controller was quicker) or `interrupted`: begun, and its process is gone. After that the next
+    apply sees what it left and goes on.
     """
     if write_catalog is not None and which is None:
         raise typer.BadParameter("--write-catalog goes with the id or generation of one apply")
@@ -69,6 +71,8 @@ def history(
         record = choose(found, which)
         if write_catalog is not None:
             return _write(directory, record, write_catalog)
+        if not as_json and which.isdigit() and which != record.id and int(which) != record.generation:
+            print(f"Generation {which} is one of those that the apply of generation {record.generation} published:\n")
         _show_one(directory, record, as_json=as_json)
     else:
         _show_all(directory, found, as_json=as_json)

@@ -49,16 +49,19 @@ def _who(by: str) -> str:
 
 
 def _what(record: Record) -> str:
-    """`2 update, 1 move`: what changed; where no replica did, the plan in its own words."""
+    """`2 update, 1 move, 4 not rolled out`: what changed; where no replica did, the plan in its own words."""
     counts = Counter(one.kind for one in record.actions)
     words = [f"{count} {kind}" for kind, count in counts.items()]
     words += [f"{record.actions_left_out} more"] if record.actions_left_out else []
+    not_done = len(record.withheld) + record.withheld_left_out
+    words += [f"{not_done} not rolled out"] if not_done else []
     return ", ".join(words) or record.summary.removeprefix(_SUMMARY).removesuffix(".")
 
 
 def _record(record: Record, width: int, *, kept: bool) -> Iterator[str]:
     lasted = "" if record.ended is None else f", took {_duration(record.ended - record.began)}"
-    yield f"generation {record.generation}: {record.outcome}"
+    partly = ", but only partly: a service could not be rolled out" if record.partly else ""
+    yield f"generation {record.generation}: {record.outcome}{partly}"
     yield f"{_INDENT}began    {_when(record.began)} UTC{lasted}"
     yield f"{_INDENT}by       {record.by}, command {record.command}"
     yield f"{_INDENT}id       {record.id}"
@@ -66,11 +69,8 @@ def _record(record: Record, width: int, *, kept: bool) -> Iterator[str]:
     yield f"{_INDENT}catalog  {record.catalog.digest[:_DIGEST_SHOWN] or 'unknown'}{path}"
     yield ""
     yield from wrapped(record.summary, width)
-    yield from (_action(one) for one in record.actions[:_ACTIONS_SHOWN])
-    left_out = len(record.actions) - _ACTIONS_SHOWN
-    more = max(left_out, 0) + record.actions_left_out
-    if more:
-        yield f"{_INDENT}and {more} more" + (" (--json has them)" if left_out > 0 else "")
+    yield from _actions(record.actions, record.actions_left_out, _INDENT)
+    yield from _actions(record.withheld, record.withheld_left_out, f"{_INDENT}not done: ")
     if not record.actions and record.waves:
         yield from (f"{_INDENT}{title}" for title in record.waves[:_ACTIONS_SHOWN])
     if record.failure:
@@ -82,9 +82,21 @@ def _record(record: Record, width: int, *, kept: bool) -> Iterator[str]:
     yield from wrapped(_way_back(record, kept=kept), width)
 
 
+def _actions(listed: Sequence[Changed], left_out: int, begin: str) -> Iterator[str]:
+    yield from (f"{begin}{_action(one)}" for one in listed[:_ACTIONS_SHOWN])
+    not_shown = max(0, len(listed) - _ACTIONS_SHOWN)
+    if not_shown + left_out:
+        yield f"{begin}and {not_shown + left_out} more" + (" (--json has them)" if not_shown else "")
+
+
 def _way_back(record: Record, *, kept: bool) -> str:
     if not kept:
         return "Its catalog is not kept: there is no rolling back to it by llmgw; git may have it."
+    if record.outcome == DONE and record.partly:
+        return (
+            "Since it was not rolled out as a whole, `llmgw rollback` goes back to it only where it is named: llmgw"
+            f" rollback {record.generation}"
+        )
     if record.outcome == DONE:
         return f"To apply its catalog again: llmgw rollback {record.generation}"
     if record.outcome == RUNNING:
@@ -96,7 +108,7 @@ def _way_back(record: Record, *, kept: bool) -> str:
 def _action(one: Changed) -> str:
     nodes = ", ".join(one.nodes)
     where = f"from {', '.join(one.from_nodes)} to {nodes}" if one.from_nodes else f"on {nodes}"
-    return f"{_INDENT}{one.kind} {one.replica} {where}"
+    return f"{one.kind} {one.replica} {where}"
 
 
 def _when(moment: float) -> str:

@@ -40,6 +40,11 @@ def _of_word(node: str, facts: contract.NodeFacts | None, word: str) -> list[str
 def _unknown(node: str, facts: contract.NodeFacts | None, word: str, names: dict[str, str]) -> LlmgwError:
     marked = sorted(mark.device for mark in facts.quarantined or ()) if facts is not None else []
     told = ", ".join(f"{names[uuid]} ({uuid})" if uuid in names else uuid for uuid in marked)
-    why = f"{node} shows no device {word!r}" if names else f"the cards of {node} are unknown, so {word!r} names none"
+    if names:
+        why = f"{node} shows no device {word!r}"
+    elif facts is not None and facts.gpus is not None and not facts.gpus:
+        why = f"{node} has no devices, so {word!r} names none"
+    else:
+        why = f"the cards of {node} are unknown, so {word!r} names none"
     fix = f"quarantined there: {told}; a UUID names each of them" if told else f"`llmgw nodes {node}` shows its devices"
     return LlmgwError("unknown-device", why, fix=fix)

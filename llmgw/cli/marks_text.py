@@ -21,14 +21,16 @@ from llmgw.plan.quarantine import quarantines
 _VARIABLE = {"cordoned": "llmgw_cordoned", "drained": "llmgw_drained"}
 _UNDO = {"cordoned": "uncordon", "drained": "undrain"}
 _NAMED = 3
+_NOUN = {"cordoned": "cordon", "drained": "drain"}
+_PLANNED = "`llmgw plan` shows what is placed there now, `llmgw apply` does it."
 _NEXT = {
-    "cordon": "Nothing new is placed there; what runs stays. `llmgw nodes uncordon` takes the mark away.",
-    "uncordon": "`llmgw plan` shows what is placed there now, `llmgw apply` does it.",
-    "drain": "Nothing has moved yet: `llmgw plan` shows what moves, and which service would be left with too few "
-    "replicas; `llmgw apply` moves it.",
-    "undrain": "`llmgw plan` shows what is placed there now, `llmgw apply` does it.",
-    "clear": "`llmgw plan` shows what is placed there now, `llmgw apply` does it.",
+    "cordon": "Nothing new comes there; what runs stays. `llmgw nodes uncordon` ends it.",
+    "uncordon": _PLANNED,
+    "drain": "Nothing has moved yet: `llmgw plan` shows what moves, `llmgw apply` moves it.",
+    "undrain": _PLANNED,
+    "clear": _PLANNED,
 }
+_SETS = ("cordon", "drain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ def told(verb: str, answers: Answers, fleet: FleetSnapshot, hosts: Iterable[Host
             lines += [f"{name}  {text}" for text in _still(verb, node, variables.get(name, {}), inventory)]
     if verb == "clear":
         lines += _again(fleet, answers.marks)
-    if answers.marks:
+    gone = any(one["action"] == "removed" for marks in answers.marks.values() for one in marks)
+    if answers.marks and (verb in _SETS or gone):
         lines.append(_NEXT[verb])
     return Told(tuple(lines), tuple(_errors(verb, answers)))
 
@@ -106,7 +109,7 @@ def _node_sentence(mark: str, action: str, first: str | None) -> str:
         case "changed":
             return f"was {mark} already; the reason is now another one"
         case "removed":
-            return f"no longer {mark} by a mark"
+            return f"its {_NOUN[mark]} mark is gone"
         case _:
             return f"was not {mark} by a mark" if first is None else f"was {mark} already{first}"
 

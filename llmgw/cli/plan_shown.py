@@ -56,10 +56,11 @@ def _at_most(age: str) -> str:
 
 def _lines(decision: Decision, inputs: Inputs, shown: Shown) -> Iterator[str]:
     yield from plan_lines(decision.plan, every_action=shown.every)
-    if shown.waves:
+    if shown.waves and decision.plan.changes:
         yield from ("", *wave_lines(decision.plan))
     if shown.every:
-        yield from ("", *after_lines(inputs.catalog, decision.placement, inputs.fleet))
+        title = "After this plan:" if decision.plan.changes else "As it stands:"
+        yield from ("", *after_lines(inputs.catalog, decision.placement, inputs.fleet, title=title))
     line = age_line(inputs.fleet)
     if line is not None:
         yield line

@@ -3,26 +3,28 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from llmgw.apply.history import Record, directory_of, read
+from llmgw.apply.history import ROLLBACK, Record, directory_of, read
 from llmgw.apply.history_catalogs import unpack
-from llmgw.apply.history_choice import rollback_target
+from llmgw.apply.history_choice import name_of, rollback_target
 from llmgw.apply.inputs import Paths, find_paths
 from llmgw.apply.moment import in_words, refuse_kept
+from llmgw.apply.run_folder import run_folder
 from llmgw.catalog.load import load_catalog
 from llmgw.cli import exits, options
 from llmgw.cli.carry_out import Order, carry_out
 from llmgw.cli.style import printable
 from llmgw.errors import LlmgwError, LlmgwErrors, Where
 
+_NOT_THROUGH = (
+    "The fleet has not gone back as a whole: see above what is in the way, then run `llmgw rollback {name}` again."
+)
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -32,8 +34,8 @@ def rollback(
         str | None,
         typer.Argument(
             metavar="GENERATION",
-            help="Apply the catalog of this generation (or id) of `llmgw history`. [default: the newest apply that went"
-            " well with another catalog than the present one]",
+            help="Apply the catalog of this generation (or id) of `llmgw history`. [default: what served before: the"
+            " newest apply that went well, as a whole, with another catalog than the present one]",
             show_default=False,
         ),
     ] = None,
@@ -60,32 +62,34 @@ def rollback(
     for problem in found.problems:
         print(printable(problem), file=sys.stderr)
     target = rollback_target(found, generation)
-    folder = Path(tempfile.mkdtemp(prefix="llmgw-rollback-"))
-    try:
-        main = _catalog(directory, target, folder)
-        print(printable(f"going back to {_named(target)}"), file=sys.stderr)
+    name = name_of(found, target)
+    named = {"id": target.id, "generation": target.generation}
+    with run_folder() as folder:
+        main = _catalog(directory, target, name, folder)
         status = carry_out(
             Order(
                 Paths(paths.inventory, main, paths.facts),
                 directory,
-                f"rollback {target.generation}",
+                f"{ROLLBACK} {name}",
                 {"llmgw_lost_nodes": lost or [], "llmgw_allow_mass_loss": allow_mass_loss},
                 check=check,
                 diff=diff,
                 limit=limit,
                 as_json=as_json,
-                told={"rolled_back_to": {"id": target.id, "generation": target.generation}},
+                told={"target": named},
+                told_when_done={} if check else {"rolled_back_to": named},
+                opening=f"going back to {_named(target)}",
             )
         )
         rolled_back = load_catalog(main).digest
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    if status in (exits.UNPLACED, exits.PARTIAL) and not check:
+        print(printable(_NOT_THROUGH.format(name=name)), file=sys.stderr)
     if status in (exits.OK, exits.UNPLACED, exits.PARTIAL):
-        _tell_of_git(paths.catalog, rolled_back, target, check=check)
+        _tell_of_git(paths.catalog, rolled_back, name, done=status == exits.OK, check=check)
     return status
 
 
-def _catalog(directory: Path, target: Record, folder: Path) -> Path:
+def _catalog(directory: Path, target: Record, name: str, folder: Path) -> Path:
     """The main file of the target's catalog, which this llmgw finds nothing wrong with. Raises LlmgwErrors."""
     main = unpack(directory, target.catalog.digest, folder)
     try:
@@ -96,7 +100,7 @@ def _catalog(directory: Path, target: Record, folder: Path) -> Path:
             " touched"
         )
         fix = (
-            f"roll back with the llmgw that applied it; or write it out by `llmgw history {target.id} --write-catalog"
+            f"roll back with the llmgw that applied it; or write it out by `llmgw history {name} --write-catalog"
             " DIR`, mend it, and apply it with --catalog"
         )
         head = LlmgwError("rollback-refused", why, fix=fix)
@@ -119,17 +123,20 @@ def _named(target: Record) -> str:
     return f"the catalog of generation {target.generation}, applied {in_words(target.began)} by {target.by}"
 
 
-def _tell_of_git(catalog: Path, rolled_back: str, target: Record, *, check: bool) -> None:
+def _tell_of_git(catalog: Path, rolled_back: str, name: str, *, done: bool, check: bool) -> None:
     """Says what the next apply would do, unless the catalog says the same as the one that was rolled back to."""
     try:
         if load_catalog(catalog).digest == rolled_back:
             return
     except LlmgwError:
         pass  # a catalog that cannot be read says nothing, and the next apply tells why
-    now = f"The catalog {catalog} still says otherwise: the next apply goes forward again."
-    then = f"The catalog {catalog} says otherwise: after a rollback, the next apply would go forward again."
-    write = f"llmgw history {target.id} --write-catalog DIR"
+    if check:
+        line = f"The catalog {catalog} says otherwise: after a rollback, the next apply would go forward again."
+    elif done:
+        line = f"The catalog {catalog} still says otherwise: the next apply goes forward again."
+    else:
+        line = f"The catalog {catalog} says otherwise: the next `llmgw apply` goes by that, and forward."
+    write = f"llmgw history {name} --write-catalog DIR"
     fix = f"    fix: `git revert` the commit that changed it; what it was then is written by `{write}`"
-    lines = [then if check else now, fix]
-    for line in lines:
-        print(printable(line), file=sys.stderr)
+    for one in (line, fix):
+        print(printable(one), file=sys.stderr)

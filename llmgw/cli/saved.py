@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 from llmgw.apply.saved import SavedOptions, saved_text
 from llmgw.apply.who import whoami
+from llmgw.cli.style import printable
 from llmgw.errors import LlmgwError
 from llmgw.fleet.store import write_atomically
 from llmgw.model.plan import Plan, PlanInputs
 
 
 def save(path: Path, plan: Plan, inputs: PlanInputs, options: SavedOptions) -> None:
-    """Writes the plan, made from these inputs with these options, to a file for `llmgw apply FILE`.
+    """Writes the plan, made from these inputs with these options, to a file for `llmgw apply FILE`, and
+    says so on stderr.
 
     Raises LlmgwError `saved-plan-unwritable`.
     """
@@ -29,3 +32,4 @@ def save(path: Path, plan: Plan, inputs: PlanInputs, options: SavedOptions) -> N
         why = f"the plan cannot be saved: {(error.strerror or type(error).__name__).lower()}"
         fix = "name a file in a directory that is there and that you may write to"
         raise LlmgwError("saved-plan-unwritable", why, where=str(path), fix=fix) from error
+    print(printable(f"saved to {path}; `llmgw apply {path}` carries it out"), file=sys.stderr)

@@ -14,10 +14,11 @@ from typing import TextIO
 from llmgw.catalog.problem import listed
 from llmgw.cli import exits
 from llmgw.cli.style import page
-from llmgw.cli.why_text import why_lines
-from llmgw.decide import Options, bounded
+from llmgw.cli.why_text import refused_lines, why_lines
+from llmgw.decide import Options, bounded, decide
 from llmgw.errors import LlmgwError
 from llmgw.model.node import FleetSnapshot
+from llmgw.model.plan import Rollout
 from llmgw.model.replica import Catalog, ProfileSpec, ServiceSpec
 from llmgw.model.why import Why, WhyState
 from llmgw.placement.assign import Outcome, place
@@ -40,8 +41,8 @@ def why(
     *,
     as_json: bool,
 ) -> int:
-    """Print the answer to a question such as `chat` or `chat/2`; 3 when what was asked for has no place. `node`: what
-    these nodes say, in full. Raises LlmgwError for a name that there is not.
+    """Print the answer to a question such as `chat` or `chat/2`; 3 when what was asked for has no place or cannot be
+    rolled out. `node`: what these nodes say, in full. Raises LlmgwError for a name that there is not.
     """
     nodes = tuple(dict.fromkeys(node_of(fleet, name).name for name in node)) if node else None
     outcome = place(catalog, bounded(fleet, options)[0], reasons=False)
@@ -52,12 +53,21 @@ def why(
         if number is not None:
             _refuse_unknown_replica(outcome, service, number)
         answer, profiles = explain(catalog, outcome, service.name, number, nodes), service.profiles
+    refused = _refused(catalog, fleet, options, answer)
     if as_json:
-        print(json.dumps(why_document(answer), indent=2))
+        rollout = None if refused is None else {"reason": refused.reason, "fix": refused.fix}
+        print(json.dumps({**why_document(answer), "refused_rollout": rollout}, indent=2))
     else:
-        print(page(why_lines(answer, profiles, _width())))
+        first = [] if refused is None else [*refused_lines(refused, _width()), ""]
+        print(page([*first, *why_lines(answer, profiles, _width())]))
     without = any(one.state in (WhyState.UNPLACED, WhyState.HELD) for one in answer.replicas)
-    return exits.UNPLACED if without else exits.OK
+    return exits.UNPLACED if without or refused is not None else exits.OK
+
+
+def _refused(catalog: Catalog, fleet: FleetSnapshot, options: Options, answer: Why) -> Rollout | None:
+    """The rollout of the service that is asked about, where nothing of it is done; None where nothing is in its way."""
+    rollouts = decide(catalog, fleet, options).plan.rollouts
+    return next((one for one in rollouts if one.refused and one.service == answer.service), None)
 
 
 def _asked(catalog: Catalog, question: str) -> tuple[ServiceSpec, int | None]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from llmgw.cli.cells import plural, some
 from llmgw.cli.table import lines_of, wrapped
 from llmgw.cli.why_nodes import NODES_NAMED, closely, node_lines
+from llmgw.model.plan import Rollout
 from llmgw.model.replica import ProfileSpec
 from llmgw.model.why import Cost, Place, Relaxation, ReplicaWhy, Why, WhyState
 
@@ -34,6 +35,14 @@ def why_lines(why: Why, profiles: Sequence[ProfileSpec], width: int) -> list[str
     ]
     filled = [section for section in sections if section]
     return [line for number, section in enumerate(filled) for line in (["", *section] if number else section)]
+
+
+def refused_lines(rollout: Rollout, width: int) -> list[str]:
+    """That a change of the service is not carried out now, why, and what to do."""
+    why = rollout.reason or "nothing of it may be away"
+    said = f"A change of {rollout.service} waits: it cannot be rolled out, since {why}."
+    fix = wrapped(f"    fix: {rollout.fix}", width, "    ") if rollout.fix is not None else []
+    return [*wrapped(said, width, "  "), *fix]
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------

@@ -15,15 +15,16 @@ from llmgw.plan.wording import number, some
 _Held = frozenset[tuple[NodeName, DeviceId]]
 
 
-def after_lines(catalog: Catalog, placement: Placement, fleet: FleetSnapshot) -> list[str]:
+def after_lines(
+    catalog: Catalog, placement: Placement, fleet: FleetSnapshot, *, title: str = "After this plan:"
+) -> list[str]:
     """Replicas of each service, replicas and used devices of each node, and devices of each class. What must leave and
     has no other place goes on running, and has its devices.
     """
-    return list(_lines(catalog, placement, fleet))
+    return [title, *_lines(catalog, placement, fleet)]
 
 
 def _lines(catalog: Catalog, placement: Placement, fleet: FleetSnapshot) -> Iterator[str]:
-    yield "After this plan:"
     yield from _services(catalog, placement)
     held, replicas = _held(placement, fleet), _replicas(placement)
     width = max((len(node.name) for node in fleet.nodes), default=0)

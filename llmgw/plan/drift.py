@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from llmgw.model.ids import DeviceId, NodeName, ReplicaId
 from llmgw.model.node import Device, FleetSnapshot, Node, NodeState
@@ -132,11 +133,22 @@ def _state(unit: contract.ObservedUnit) -> str:
         word = "has failed"
     elif unit.active_state == "deactivating":
         word = "is being stopped"
+    elif unit.active_state == "inactive" and unit.result == "success":
+        return f"was stopped (result success){_at(unit.since if unit.state_since is None else unit.state_since)}"
     else:
         word = "does not run"
     result = f" ({unit.result})" if unit.result not in {None, "success"} else ""
     restarts = f" after {unit.restarts} restart{'' if unit.restarts == 1 else 's'}" if unit.restarts else ""
-    return f"{word}{result}{restarts}{f': {unit.reason}' if unit.reason else ''}"
+    said = unit.reason if unit.reason and unit.reason != "it does not run" else None
+    return f"{word}{result}{restarts}{f': {said}' if said else ''}"
+
+
+def _at(moment: float | None) -> str:
+    """` at 2026-03-02 14:03 UTC`; nothing for what is unknown or no time of a calendar."""
+    try:
+        return "" if moment is None else f" at {datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC"
+    except (OverflowError, OSError, ValueError):
+        return ""
 
 
 def _not_ours(node: Node, unit: contract.ObservedUnit, wanted: _Wanted) -> Iterator[_Found]:

@@ -12,7 +12,7 @@ _BAR = r"\|"
 _SCHEME = re.compile(r"://|(?i:www\.)")
 _EMOJI = re.compile(r":(?=[\w+-]+:)")
 _ISSUE = re.compile(r"\bGH-(?=\d)", re.IGNORECASE)
-_LEADS = re.compile(r"[-+]|[0-9]{1,9}[.)]")
+_LEADS = re.compile(r"(?:[-+]|[0-9]{1,9}[.)])(?=[ -]|$)")
 """What makes a list or a rule of a line."""
 _COMMIT = re.compile(
     r"(?<![0-9A-Za-z])(?:[0-9A-Za-z]+-)*[0-9a-f]{7,40}(?![0-9A-Za-z])(?:-[0-9A-Za-z]+)*", re.IGNORECASE

@@ -248,8 +248,14 @@ def carried_out(
 
 def _of_what_is_left(rolling: Rolling, out: Container[int]) -> Rolling:
     left = tuple(change for change in rolling.changes if id(change) not in out)
-    if left or rolling.rollout.refused:
+    one = rolling.rollout
+    if one.refused:
         return replace(rolling, changes=left)
+    if left:
+        names = {change.action.replica for change in (*left, *rolling.stand_ins)}
+        canary = one.canary if one.canary is None or one.canary in names else left[0].action.replica
+        one = replace(one, replaced=len(left), at_once=min(one.at_once, len(left)), canary=canary)
+        return replace(rolling, rollout=one, changes=left)
     why = "it needs devices of replicas that cannot be replaced"
     rollout = replace(rolling.rollout, at_once=0, stand_ins=(), canary=None, reason=why, fix="see to those first")
     return Rolling(rolling.service, rollout, ())

@@ -13,6 +13,8 @@ _DONE_BY_STARTING = frozenset(
     {ActionKind.CREATE, ActionKind.MOVE, ActionKind.UPDATE, ActionKind.START, ActionKind.REWRITE}
 )
 
+_REPLACING = frozenset({ActionKind.UPDATE, ActionKind.START})
+
 
 def refused_lines(plan: Plan) -> Iterator[str]:
     """The services of which nothing is rolled out, each with why and what to do."""
@@ -34,15 +36,16 @@ def rollout_lines(plan: Plan) -> Iterator[str]:
 
 def rollout_sentence(rollout: Rollout, plan: Plan) -> str:
     """`3 replicas are replaced, 1 at a time, while chat/3 stands in on n4`."""
-    are = "replica is" if rollout.replaced == 1 else "replicas are"
+    replaced = _replaced(rollout, plan)
+    are = "replica is" if replaced == 1 else "replicas are"
     place = " in place" if rollout.strategy is Strategy.IN_PLACE else ""
-    at_once = f", {rollout.at_once} at a time" if rollout.replaced > 1 else ""
-    told = f"{rollout.replaced} {are} replaced{place}{at_once}"
+    at_once = f", {min(rollout.at_once, replaced)} at a time" if replaced > 1 else ""
+    told = f"{replaced} {are} replaced{place}{at_once}"
     if rollout.stand_ins:
         told += f", while {_standing_in(rollout.stand_ins, plan)}"
     if rollout.reason is not None:
         told += f" ({rollout.reason})"
-    return f"{told}{_canary(rollout.canary, plan)}"
+    return f"{told}{_canary(rollout, plan)}"
 
 
 def withheld(plan: Plan) -> frozenset[ReplicaId]:
@@ -78,12 +81,23 @@ def _standing_in(names: Sequence[ReplicaId], plan: Plan) -> str:
     return f"{some([f'{name} ({nodes[name]})' if nodes.get(name) else name for name in names])} stand in"
 
 
-def _canary(canary: ReplicaId | None, plan: Plan) -> str:
-    if canary is None:
+def _replaced(rollout: Rollout, plan: Plan) -> int:
+    """How many replicas the plan does replace: some may wait for a device of what is not rolled out."""
+    out = withheld(plan)
+    done = [one for one in plan.actions if one.service == rollout.service and one.kind in _REPLACING]
+    waiting = sum(one.replica in out for one in done)
+    return min(rollout.replaced, len(done) - waiting) if waiting else rollout.replaced
+
+
+def _canary(rollout: Rollout, plan: Plan) -> str:
+    """What the canary must do: the one that is tried in the waves, which need not be the first of the rollout."""
+    if rollout.canary is None:
         return ""
-    trial = _trial_of(canary, plan)
+    trial = _trial_of(rollout, plan)
     if trial is None:
-        return f"; {canary} goes first, as canary"
+        return "" if rollout.canary in withheld(plan) else f"; {rollout.canary} goes first, as canary"
+    tried = [name.partition("@")[0] for name in trial.endpoints if _is_of(name, rollout)]
+    canary = rollout.canary if rollout.canary in tried else tried[0]
     errors = "no error" if trial.max_errors == 0 else f"at most {number(trial.max_errors, 'error')}"
     return (
         f"; {canary} goes first, as canary: the others follow after {number(trial.answers, 'good answer')} of it"
@@ -91,6 +105,10 @@ def _canary(canary: ReplicaId | None, plan: Plan) -> str:
     )
 
 
-def _trial_of(canary: ReplicaId, plan: Plan) -> Trial | None:
+def _trial_of(rollout: Rollout, plan: Plan) -> Trial | None:
     trials = (trial for wave in plan.waves for step in wave.steps if isinstance(step, Publish) for trial in step.trials)
-    return next((one for one in trials if any(name.startswith(f"{canary}@") for name in one.endpoints)), None)
+    return next((one for one in trials if any(_is_of(name, rollout) for name in one.endpoints)), None)
+
+
+def _is_of(endpoint: str, rollout: Rollout) -> bool:
+    return endpoint.startswith(f"{rollout.service}/")

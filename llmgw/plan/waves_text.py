@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from llmgw.model.plan import FetchWeights, MarkDevices, Plan, Publish, StartMembers, Step, Trial, Wave
+from llmgw.model.plan import FetchWeights, Floor, MarkDevices, Plan, Publish, StartMembers, Step, Trial, Wave
 from llmgw.plan.fetches_text import fetch_lines
 from llmgw.plan.wording import count, number, some
 
@@ -35,6 +35,7 @@ def _step(step: Step, *, back: bool = False) -> Iterator[str]:
     elif isinstance(step, Publish):
         endpoints = sum(len(route.endpoints) for route in step.routes.routes)
         drain = f", drain {some(step.drain)} (up to {step.drain_timeout_s} s)" if step.drain else ""
+        drain += _while(step.floors) if drain else ""
         ready = f", wait until gateways see {some(step.ready)}" if step.ready else ""
         yield f"publish routes to {number(endpoints, 'endpoint')}{drain}{ready}"
         yield from map(_trial, step.trials)
@@ -42,6 +43,18 @@ def _step(step: Step, *, back: bool = False) -> Iterator[str]:
         yield f"quarantine {count(step.devices, 'device')}"
     else:
         yield f"stop {count(step.units, 'unit')}"
+
+
+def _while(floors: Sequence[Floor]) -> str:
+    """` while at least 2 others serve`; the services are named where there are several."""
+    if not floors:
+        return ""
+    told = [
+        f"{number(floor.at_least, 'other')}{f' of {floor.service}' if len(floors) > 1 else ''}"
+        for floor in sorted(floors, key=lambda floor: floor.service)
+    ]
+    serves = "serves" if len(floors) == 1 and floors[0].at_least == 1 else "serve"
+    return f" while at least {' and '.join(told)} {serves}"
 
 
 def _trial(trial: Trial) -> str:

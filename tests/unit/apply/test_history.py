@@ -209,8 +209,10 @@ def test_the_newest_are_kept_and_the_catalogs_that_they_need(
     monkeypatch.setenv(history.KEEP_VARIABLE, "3")
     history.begin(kept, "old", record, "apply", NOW)
     (kept / "catalogs" / "abcdef0123456789.json").write_text("{}")
+    history.end(kept, "old", "failed", [], NOW)
     for number in range(1, 5):
         history.begin(kept, f"id{number}", record, "apply", NOW + number)
+        history.end(kept, f"id{number}", "failed", [], NOW + number)
     assert [one.id for one in history.read(kept, NOW).records] == ["id4", "id3", "id2"]
     assert [path.stem for path in (kept / "catalogs").iterdir()] == [only_digest(kept).removeprefix("sha256:")]
 
@@ -236,6 +238,49 @@ def test_however_often_one_catalog_is_applied_again_there_is_another_to_go_back_
     good = [one.catalog.digest for one in found if one.outcome == "done"]
     assert good == [f"sha256:{number:08x}" for number in range(29, 29 - history.NEEDED, -1)]
     assert rollback_target(history.History(found), None).id == "id59"
+
+
+def test_after_a_clock_went_back_new_applies_stay_and_those_of_its_future_go(
+    kept: Path, record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(history.KEEP_VARIABLE, "3")
+    for number in range(4):
+        history.begin(kept, f"future{number}", record, "apply", NOW + 1000 + number)
+        history.end(kept, f"future{number}", "failed", [], NOW + 1000 + number)
+    for number in range(3):
+        assert history.begin(kept, f"id{number}", record, "apply", NOW + number) == []
+        assert history.end(kept, f"id{number}", "done", [], NOW + number) == []
+    found = history.read(kept, NOW).records
+    assert [(one.id, one.outcome) for one in found] == [("id2", "done"), ("id1", "done"), ("id0", "done")]
+
+
+def test_an_apply_at_work_is_kept_with_its_catalog_however_many_come_after_it(
+    kept: Path, record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(history.KEEP_VARIABLE, "3")
+    long = record | {"catalog": {"digest": "sha256:abcdef0123", "path": "/nowhere"}}
+    history.begin(kept, "long", long, "apply", NOW)
+    (kept / "catalogs" / "abcdef0123.json").parent.mkdir(exist_ok=True)
+    (kept / "catalogs" / "abcdef0123.json").write_text("{}")
+    for number in range(1, 6):
+        history.begin(kept, f"id{number}", record, "apply", NOW + number)
+        history.end(kept, f"id{number}", "failed", [], NOW + number)
+    assert [one.id for one in history.read(kept, NOW).records] == ["id5", "id4", "id3", "long"]
+    assert (kept / "catalogs" / "abcdef0123.json").is_file()
+    history.end(kept, "long", "failed", [], NOW + 9)
+    history.begin(kept, "last", record, "apply", NOW + 10)
+    assert [one.id for one in history.read(kept, NOW).records] == ["last", "id5", "id4"]
+    assert not (kept / "catalogs" / "abcdef0123.json").exists()
+
+
+def test_a_record_of_no_day_that_there_is_goes_first(
+    kept: Path, record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(history.KEEP_VARIABLE, "1")
+    kept.mkdir()
+    (kept / "99999999T999999.999Z-x.json").write_text("{}")
+    history.begin(kept, "abc", record, "apply", NOW)
+    assert [path.name.partition("-")[2] for path in kept.glob("*.json")] == ["abc.json"]
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "many", "1e9"])

@@ -127,6 +127,8 @@ def packed(text: str) -> str:
         json.dumps({"format_version": 1, "main": "../x.yaml", "files": {"../x.yaml": packed("a")}}),
         json.dumps({"format_version": 1, "main": "/x.yaml", "files": {"/x.yaml": packed("a")}}),
         json.dumps({"format_version": 1, "main": "c", "files": {"c": packed("a" * 100)[:-8]}}),
+        json.dumps({"format_version": 1, "main": "c", "files": {"c": packed("a"), "b\0": packed("a")}}),
+        json.dumps({"format_version": 1, "main": "c", "files": {"c": packed("a"), "b\ud800": packed("a")}}),
     ],
 )
 def test_a_kept_catalog_that_is_broken_is_refused_and_writes_nothing(tmp_path: Path, text: str) -> None:

@@ -114,6 +114,30 @@ def test_a_plan_that_would_be_another_one_now_was_refused(hands: FleetHands, ans
     assert why in applied.errors
 
 
+def test_words_of_a_machine_do_not_say_that_nothing_was_touched(
+    hands: FleetHands, ansible: Callable[..., Ansible]
+) -> None:
+    words = "The service chat failed: its engine said: no [saved-plan-changed]"
+    ansible(
+        answered("node_facts"),
+        answered("plan", summary="", text=[], unplaced=[], refused=[], changes=True, problems=[]),
+        answered("verdict", failure=[words], canaries=[]),
+        {"event": "runner_on_failed", "event_data": {"host": "n1", "task_action": "fail", "res": {"msg": words}}},
+        status=2,
+    )
+    applied = hands.apply(plan(), print)
+    assert any("[saved-plan-changed]" in error for error in applied.errors)
+    assert (applied.refused, applied.status) == (False, 4)
+
+
+def test_another_error_of_planning_that_quotes_the_words_is_no_refusal(
+    hands: FleetHands, ansible: Callable[..., Ansible]
+) -> None:
+    why = "facts of n1 say [saved-plan-changed] [facts-broken]"
+    ansible(answered("node_facts"), answered("plan", kind="runner_on_failed", msg=why, llmgw_error="facts-broken"))
+    assert not hands.apply(plan(), print).refused
+
+
 def test_an_apply_that_reached_nobody_has_failed(hands: FleetHands, ansible: Callable[..., Ansible]) -> None:
     ansible()
     applied = hands.apply(plan(), print)

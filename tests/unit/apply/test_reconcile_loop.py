@@ -129,6 +129,50 @@ def test_the_history_of_applies_counts_where_what_was_remembered_is_lost(bench: 
     assert "llmgw_reconcile_budget_left 1.0" in bench.metrics()
 
 
+@pytest.mark.parametrize("at", ["1e300", "Infinity", "1100000.0"])
+def test_what_was_begun_later_than_now_counts_for_an_hour(bench: Bench, at: str) -> None:
+    bench.round()
+    (bench.facts / reconcile_state.STATE).write_text(f'{{"spent": [{{"at": {at}, "actions": 50}}]}}')
+    bench.want(4)
+    bench.restarted()
+    assert bench.round() == "withheld"
+    bench.hands.clock += 1800
+    bench.restarted()
+    assert bench.round() == "withheld"
+    bench.hands.clock += 1900
+    bench.restarted()
+    assert bench.round() == "mended"
+
+
+def test_what_the_history_says_was_begun_later_than_now_counts_for_an_hour_over_restarts(bench: Bench) -> None:
+    bench.hands.told = (Spending(bench.hands.clock + 10**6, 50),)
+    bench.want(4)
+    assert bench.round() == "withheld"
+    bench.hands.clock += 1800
+    bench.restarted()
+    assert bench.round() == "withheld"
+    bench.hands.clock += 1900
+    bench.restarted()
+    assert bench.round() == "mended"
+
+
+def test_an_inventory_without_nodes_is_said_and_is_no_success(bench: Bench) -> None:
+    bench.round()
+    success = [line for line in bench.metrics().splitlines() if line.startswith("llmgw_reconcile_last_success")]
+    whole = bench.hands.world.fleet
+    for gateways in ((), whole.gateways):
+        bench.hands.world.fleet = replace(whole, nodes=(), gateways=gateways)
+        ended = bench.restarted().round()
+        assert (ended.outcome, ended.status, bench.hands.applies) == ("error", 1, [])
+    assert [line for line in bench.metrics().splitlines() if line.startswith(success[0].split()[0])] == success
+    assert bench.heard() == ["problem: the inventory names no nodes (its group fleet has no host): nothing is changed"]
+    bench.hands.world.fleet = whole
+    assert bench.round() == "in-order"
+    assert bench.heard() == [
+        "problem: gone: the inventory names no nodes (its group fleet has no host): nothing is changed"
+    ]
+
+
 def test_a_failed_apply_is_not_tried_again_at_once_and_each_time_waits_longer(bench: Bench) -> None:
     bench.want(4)
     bench.hands.mishap = Applied(4, ("n1: it did not become ready",))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from llmgw.apply.saved import Saved, SavedOptions, plan_digest, read, refusals, saved_text
+from llmgw.apply.saved import Saved, SavedOptions, plan_digest, planned_digest, read, refusals, saved_text
 from llmgw.decide import Options, decide
 from llmgw.errors import LlmgwError
 from llmgw.fleet.hosts import Host, Stored
@@ -72,12 +72,12 @@ def test_a_refusal_says_whose_plan_it_was_that_nothing_was_touched_and_what_to_d
     [
         (replace(INPUTS, catalog=INPUTS.inventory), ["The catalog has changed."]),
         (plan_inputs("sha256:c", HOSTS[:1], STORED), ["The inventory has changed"]),
-        (changed(n2=lambda known: replace(known, units=None)), ["Host n2: units."]),
+        (changed(n2=lambda known: replace(known, units=None)), ["What changed since: on n2 the units."]),
         (changed(n1=lambda known: replace(known, gpus=(contract.Gpu(0, "GPU-9", device_class="x"),))), ["devices"]),
-        (changed(n1=lambda known: replace(known, drained=True, generation=9)), ["Host n1: ", "generation", "marks"]),
-        (plan_inputs("sha256:c", HOSTS, STORED | {"n1": Stored()}), ["Host n1: nothing is known of it any more."]),
-        (plan_inputs("sha256:c", HOSTS, {"n1": STORED["n1"]}), ["Host n2 is not there any more."]),
-        (plan_inputs("sha256:c", HOSTS, STORED | {"n3": Stored()}), ["Host n3 is new."]),
+        (changed(n1=lambda known: replace(known, drained=True, generation=9)), ["on n1 the marks and the generation."]),
+        (plan_inputs("sha256:c", HOSTS, STORED | {"n1": Stored()}), ["nothing known any more of n1."]),
+        (plan_inputs("sha256:c", HOSTS, {"n1": STORED["n1"]}), ["not there any more n2."]),
+        (plan_inputs("sha256:c", HOSTS, STORED | {"n3": Stored()}), ["newly there n3."]),
         (plan_inputs("sha256:c", HOSTS, STORED | {"n1": replace(STORED["n1"], unreachable_since=1.0)}), ["answers"]),
     ],
 )
@@ -90,7 +90,7 @@ def test_what_has_changed_is_named_with_its_host(inputs: PlanInputs, said: list[
 
 def test_a_host_of_which_nothing_was_known_then_is_named() -> None:
     before = replace(SAVED, plan=replace(PLAN, inputs=plan_inputs("sha256:c", HOSTS, STORED | {"n1": Stored()})))
-    assert "Host n1: nothing was known of it then." in refusals(before, INPUTS, PLAN)
+    assert "What changed since: nothing was known then of n1." in refusals(before, INPUTS, PLAN)
 
 
 def test_of_very_many_hosts_not_all_are_named() -> None:
@@ -98,8 +98,9 @@ def test_of_very_many_hosts_not_all_are_named() -> None:
     before = replace(SAVED, plan=replace(PLAN, inputs=plan_inputs("sha256:c", HOSTS, many)))
     bare = dict.fromkeys(many, Stored(contract.NodeFacts()))
     told = refusals(before, plan_inputs("sha256:c", HOSTS, bare), PLAN)
-    assert len(told) < 30
-    assert "80 more hosts have changed." in told
+    assert len(told) == 3
+    assert "n007 and 92 more the" in told[1]
+    assert "n008" not in told[1]
 
 
 def another() -> Plan:
@@ -185,3 +186,12 @@ def test_a_file_that_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
 def test_a_plan_that_does_not_know_what_it_was_made_from_is_not_saved() -> None:
     with pytest.raises(LlmgwError):
         saved_text(replace(PLAN, inputs=None), SavedOptions(), "ops@ctl1", NOW)
+
+
+def test_a_plan_is_told_from_every_other_by_what_it_was_made_from_and_is_about(path: Path) -> None:
+    path.write_text(WHOLE)
+    assert planned_digest(read(path).plan) == planned_digest(PLAN) != ""
+    assert planned_digest(another()) != planned_digest(PLAN)
+    later = replace(PLAN, inputs=changed(n2=lambda known: replace(known, generation=9)))
+    assert planned_digest(later) != planned_digest(PLAN)
+    assert planned_digest(replace(PLAN, inputs=None)) == ""

@@ -12,10 +12,22 @@ VAULTED = "$ANSIBLE_VAULT;1.1;AES256\n6162\n"
 
 
 def test_a_run_that_does_not_begin_says_why(directory: FleetDirectory, llmgw: Call) -> None:
-    called = llmgw("apply", "-i", directory.path, "--limit", "nowhere")
+    (directory.path / "group_vars").mkdir()
+    (directory.path / "group_vars" / "all.yml").write_text(VAULTED)
+    called = llmgw("apply", "-i", directory.path)
     assert called.status == 1
-    assert "--limit" in called.err
     assert "Ansible ended with status 1" in called.err
+
+
+@pytest.mark.parametrize(("limit", "named", "near"), [("n11", "n11", "n1"), ("n1,!n1", "n1,!n1", ""), ("Fleet", "Fleet", "fleet")])
+def test_a_limit_that_leaves_no_host_names_those_that_may_be_meant(
+    directory: FleetDirectory, llmgw: Call, limit: str, named: str, near: str
+) -> None:
+    called = llmgw("apply", "-i", directory.path, "--limit", limit)
+    assert called.status == 1
+    assert f"the inventory has no host or group {named}; nothing was begun" in called.err
+    assert near in called.err.partition("fix:")[2]
+    assert "Ansible" not in called.err
 
 
 @pytest.mark.parametrize(("text", "said"), [(VAULTED, "vault"), ("a: b: c\n", "YAML")])

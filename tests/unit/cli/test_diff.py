@@ -14,11 +14,12 @@ from tests.support.fleet_directory import CATALOG, Called, FleetDirectory
 from tests.support.fleets import facts
 
 Call = Callable[..., Called]
+AGE = "The facts are less than a minute old."
 
 
 def test_units_that_are_as_they_should_be_are_no_difference(directory: FleetDirectory, llmgw: Call) -> None:
     directory.applied()
-    assert llmgw("diff", "-i", directory.path, "--detailed-exitcode") == Called(0, "No unit differs.\n", "")
+    assert llmgw("diff", "-i", directory.path, "--detailed-exitcode") == Called(0, f"No unit differs.\n{AGE}\n", "")
 
 
 def test_a_changed_argument_is_shown_line_by_line_for_each_unit(directory: FleetDirectory, llmgw: Call) -> None:
@@ -28,12 +29,20 @@ def test_a_changed_argument_is_shown_line_by_line_for_each_unit(directory: Fleet
     assert (called.status, called.err) == (0, "")
     lines = called.out.splitlines()
     assert lines[:3] == [
-        "! n1: llmgw-chat.0.0.service would be restarted",
+        "~ n1: llmgw-chat.0.0.service would be restarted",
         "--- llmgw-chat.0.0.service on the node",
         "+++ llmgw-chat.0.0.service by the catalog",
     ]
     assert sum(line.startswith("+ExecStart=") and line.endswith(" --x") for line in lines) == 2
     assert llmgw("diff", "-i", directory.path, "--detailed-exitcode").status == 2
+
+
+def test_what_comes_and_what_goes_have_signs_of_their_own(directory: FleetDirectory, llmgw: Call) -> None:
+    directory.applied(1)
+    assert llmgw("diff", "-i", directory.path).out.startswith("+ n2: llmgw-chat.1.0.service would be created\n")
+    directory.applied()
+    directory.catalog(CATALOG.replace("replicas: 2", "replicas: 1"))
+    assert llmgw("diff", "-i", directory.path).out.startswith("- n2: llmgw-chat.1.0.service would be removed\n")
 
 
 def test_json_holds_every_unit_with_its_change(directory: FleetDirectory, llmgw: Call) -> None:
@@ -82,7 +91,7 @@ def test_a_replica_without_a_number_is_no_replica(directory: FleetDirectory, llm
         "Drift: 1 thing is not as it was last applied; an apply puts nothing of it right.",
         "! n1  extra  llmgw-evil.0.0.service names no replica",
     ]
-    assert called.out.splitlines()[-1] == "No unit differs."
+    assert called.out.splitlines()[-2:] == ["No unit differs.", AGE]
 
 
 def edited(directory: FleetDirectory) -> None:
@@ -100,13 +109,17 @@ def edited(directory: FleetDirectory) -> None:
 def test_drift_has_a_section_of_its_own_with_what_to_do(directory: FleetDirectory, llmgw: Call) -> None:
     edited(directory)
     lines = llmgw("diff", "-i", directory.path).out.splitlines()
-    assert lines[0] == "! n1: llmgw-chat.0.0.service would be rewritten (drift: edited)"
+    assert lines[:2] == [
+        "~ n1: llmgw-chat.0.0.service would be rewritten (drift: edited)",
+        "    a drop-in of it (llmgw-chat.0.0.service.d/) changes it and would be deleted",
+    ]
     assert lines[lines.index("") + 1 :] == [
         "Drift: 2 things are not as they were last applied; an apply puts 1 of it right.",
         "~ n1  edited          a drop-in changes llmgw-chat.0.0.service",
         "! n2  foreign-engine  vllm (process 7) runs outside llmgw",
         "    end it, or leave its devices to it: llmgw kills nothing that it did not start",
         "",
+        AGE,
     ]
 
 
@@ -127,7 +140,7 @@ def test_drift_alone_is_a_difference_too(directory: FleetDirectory, llmgw: Call)
     only_stranger = ("diff", "-i", directory.path, "--node", "n2")
     called = llmgw(*only_stranger, "--detailed-exitcode")
     assert called.status == 2
-    assert called.out.splitlines()[-1] == "No unit differs."
+    assert called.out.splitlines()[-2:] == ["No unit differs.", AGE]
     assert llmgw(*only_stranger).status == 0
 
 
@@ -174,7 +187,7 @@ def test_old_facts_are_told(directory: FleetDirectory, llmgw: Call) -> None:
         "No unit differs.",
         "The facts of n2 are 3 h old: `llmgw facts refresh` reads them anew.",
     ]
-    assert llmgw("diff", "-i", directory.path, "--node", "n1").out == "No unit differs.\n"
+    assert llmgw("diff", "-i", directory.path, "--node", "n1").out == f"No unit differs.\n{AGE}\n"
 
 
 def test_nodes_of_which_nothing_is_known_are_named(directory: FleetDirectory, llmgw: Call) -> None:
@@ -189,6 +202,7 @@ def test_nodes_of_which_nothing_is_known_are_named(directory: FleetDirectory, ll
     (directory.facts / "n2.json").unlink()
     (directory.facts / "previous/n2.json").unlink(missing_ok=True)
     called = llmgw("diff", "-i", directory.path)
-    assert called.out.splitlines()[-1] == (
-        "Nothing is known of the units of 1 node (n2): `llmgw facts refresh` reads them."
-    )
+    assert called.out.splitlines()[-2:] == [
+        "Nothing is known of the units of 1 node (n2): `llmgw facts refresh` reads them.",
+        AGE,
+    ]

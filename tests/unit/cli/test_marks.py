@@ -55,7 +55,7 @@ def test_a_node_is_cordoned_shown_so_and_let_in_again(here: FleetDirectory, llmg
     assert [one["action"] for one in node["marks"]] == ["kept"]
 
     back = llmgw("-i", here.path, "nodes", "uncordon", "n1")
-    assert (back.status, back.out.splitlines()[0]) == (0, "n1  no longer cordoned by a mark")
+    assert (back.status, back.out.splitlines()[0]) == (0, "n1  its cordon mark is gone")
     assert not (here.path / "n1/cordoned").exists()
 
 

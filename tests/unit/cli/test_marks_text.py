@@ -30,7 +30,7 @@ def lines(verb: str, one: Node, *marks: dict[str, Any], inventory: Path | None =
     answers = Answers(marks={"n1": list(marks)})
     said = told(verb, answers, fleet(one), [host], inventory or Path("/nowhere/hosts.yml"))
     assert said.errors == ()
-    return list(said.lines[:-1])
+    return [line for line in said.lines if line.startswith("n1  ")]
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ def lines(verb: str, one: Node, *marks: dict[str, Any], inventory: Path | None =
         ("cordon", "cordoned", "set", "n1  cordoned now"),
         ("cordon", "cordoned", "changed", "n1  was cordoned already; the reason is now another one"),
         ("cordon", "cordoned", "kept", "n1  was cordoned already"),
-        ("uncordon", "cordoned", "removed", "n1  no longer cordoned by a mark"),
+        ("uncordon", "cordoned", "removed", "n1  its cordon mark is gone"),
         ("uncordon", "cordoned", "kept", "n1  was not cordoned by a mark"),
         ("drain", "drained", "set", "n1  drained now"),
-        ("undrain", "drained", "removed", "n1  no longer drained by a mark"),
+        ("undrain", "drained", "removed", "n1  its drain mark is gone"),
     ],
 )
 def test_each_change_is_one_sentence(verb: str, name: str, action: str, sentence: str) -> None:
@@ -105,12 +105,26 @@ def test_a_device_that_is_still_bad_is_told_before_the_next_apply_marks_it_again
     ]
 
 
+def said(verb: str, *marks: dict[str, Any]) -> tuple[str, ...]:
+    return told(verb, Answers(marks={"n1": list(marks)}), fleet(node("n1")), (), Path("hosts.yml")).lines
+
+
 @pytest.mark.parametrize("verb", ["cordon", "uncordon", "drain", "undrain", "clear"])
-def test_what_comes_next_is_told_only_where_something_was_done(verb: str) -> None:
-    done = told(verb, Answers(marks={"n1": []}), fleet(node("n1")), (), Path("hosts.yml"))
-    assert "llmgw " in done.lines[-1]
+def test_what_comes_next_is_told_in_a_short_line_only_where_something_was_done(verb: str) -> None:
+    name = {"clear": "quarantined"}.get(verb, "cordoned" if "cordon" in verb else "drained")
+    action = "set" if verb in ("cordon", "drain") else "removed"
+    _what, following = said(verb, mark(name, action, "GPU-a" if verb == "clear" else None))
+    assert "llmgw " in following
+    assert len(following) <= 80
     failed = told(verb, Answers(failed={"n1": "no room"}), fleet(node("n1")), (), Path("hosts.yml"))
     assert (failed.lines, failed.errors) == ((), ("n1  FAILED: no room",))
+
+
+def test_where_no_mark_was_there_to_take_away_nothing_comes_of_it() -> None:
+    assert said("uncordon", mark("cordoned", "kept")) == ("n1  was not cordoned by a mark",)
+    assert said("undrain", mark("drained", "kept")) == ("n1  was not drained by a mark",)
+    assert said("clear") == ("n1  no device of it was quarantined",)
+    assert len(said("drain", mark("drained", "kept"))) == 2  # it is drained: what that means is told again
 
 
 def test_nodes_that_did_not_answer_are_told_with_what_works_without_them() -> None:
@@ -149,6 +163,11 @@ def test_a_card_stands_for_its_instances_that_are_marked() -> None:
     both = replace(one, quarantined=(*(one.quarantined or ()), contract.QuarantinedDevice("GPU-c")))
     assert named_devices("n1", both, ["2"]) == ["GPU-c", "MIG-1"]
     assert named_devices("n1", split(), ["2"]) == ["GPU-c"]
+
+
+def test_a_node_without_cards_says_so() -> None:
+    with pytest.raises(LlmgwError, match="n1 has no devices, so '0' names none"):
+        named_devices("n1", replace(facts("n1"), gpus=()), ["0"])
 
 
 @pytest.mark.parametrize("known", [None, replace(facts("n1"), gpus=None)])

@@ -15,7 +15,7 @@ from llmgw.cli.why import why
 from llmgw.decide import Options
 from llmgw.errors import LlmgwError
 from llmgw.model.node import FleetSnapshot, Node
-from llmgw.model.replica import Catalog
+from llmgw.model.replica import Catalog, RolloutSpec
 from llmgw.nodekit import contract
 from tests.support import golden
 from tests.support.fleet_directory import CATALOG, Called, FleetDirectory
@@ -89,6 +89,29 @@ def test_no_line_is_wider_than_the_terminal(
     for question, nodes in CASES.values():
         why(wanted, seen, question, nodes, Options(), as_json=False)
     assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
+
+
+def test_that_a_rollout_is_refused_comes_first_with_its_reason_and_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def chat(words: tuple[str, ...] = ()) -> Catalog:
+        one = profile("small", gpus=1, classes=("l40s-45g",), args=words)
+        return catalog(service("chat", 1, (one,), rollout=RolloutSpec(max_unavailable=0)), service("other", 1))
+
+    world = World(fleet(node("n1", 1, "l40s-45g")))
+    world.apply(chat())
+    assert why(chat(), world.fleet, "chat", None, Options(), as_json=False) == 0
+    assert capsys.readouterr().out.startswith("The one replica of chat has a place.\n")
+    assert why(chat(("--x",)), world.fleet, "chat", None, Options(), as_json=False) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("A change of chat waits: it cannot be rolled out, since ")
+    told = lines.index("")
+    assert any(line.startswith("    fix: ") for line in lines[:told])
+    assert lines[told + 1] == "The one replica of chat has a place."
+    assert why(chat(("--x",)), world.fleet, "chat/0", None, Options(), as_json=True) == 3
+    assert json.loads(capsys.readouterr().out)["refused_rollout"]["reason"]
+    assert why(chat(("--x",)), world.fleet, "other", None, Options(), as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["refused_rollout"] is None
 
 
 def _document(question: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -76,6 +76,31 @@ def test_where_marks_of_devices_cannot_be_listed_they_are_unknown() -> None:
     assert [(one.code, one.severity) for one in marks.findings] == [("mark-unreadable", "warn")]
 
 
+def test_no_number_of_other_files_hides_a_mark() -> None:
+    junk = {f"quarantine/.{number:04}": "" for number in range(node_marks.MOST_DEVICES + 1)}
+    assert read({**junk, f"quarantine/{CARD}.json": ""}).quarantined == (QuarantinedDevice(CARD),)
+
+
+@pytest.mark.parametrize("files", [{"quarantine": "a file"}, {}])
+def test_where_the_directory_of_the_marks_is_none_they_are_unknown(files: dict[str, str | bytes]) -> None:
+    marks = read({"generation": "3", **files}, links={} if files else {f"{STATE}/quarantine": "/mnt/gone"})
+    assert marks.quarantined is None
+    (finding,) = marks.findings
+    assert (finding.code, finding.severity) == ("mark-unreadable", "warn")
+    assert "quarantine is no directory: which devices are quarantined is unknown" in finding.message
+
+
+def test_signs_that_a_terminal_acts_on_are_left_out() -> None:
+    said = "a\0b \x1b[2Jc\u202e d\u200b\x85e"
+    marks = read({"cordoned": json.dumps({"reason": said})})
+    assert marks.cordon is not None
+    assert marks.cordon.reason == "ab [2Jc d e"
+
+
+def test_a_secret_does_not_hide_behind_signs_that_are_left_out() -> None:
+    assert "hf_abc" not in str(node_marks.text_of("to\0ken=hf_abcdefghijklmnop\x1bqrstuvwxyz01"))
+
+
 def test_words_are_cut_put_on_one_line_and_kept_free_of_secrets() -> None:
     marks = read(
         {"cordoned": json.dumps({"reason": "a\r\n\tb " * 1000, "by": "x token=hf_abcdefghijklmnopqrstuvwxyz01"})}

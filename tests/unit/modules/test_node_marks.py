@@ -16,6 +16,7 @@ from tests.unit.modules import in_process
 Mark = Callable[..., dict[str, Any]]
 CARD = "GPU-6a1b2c3d-0000-1111-2222-333344445555"
 INSTANCE = "MIG-GPU-6a1b2c3d-0000-1111-2222-333344445555/7/0"
+MIG_FILE = f"{INSTANCE.replace('/', '_')}.json"
 BAD = {"device": CARD, "code": "xid-fatal", "message": "card 2 had XID 79: it fell off the bus"}
 
 
@@ -112,6 +113,46 @@ def test_all_marks_of_devices_go_and_what_is_no_mark_stays(mark: Mark, state: Pa
     assert actions(answer) == [("quarantined", CARD, "removed"), ("quarantined", INSTANCE, "removed")]
     assert [path.name for path in (state / "quarantine").iterdir()] == ["notes.txt"]
     assert (state / "cordoned").exists()
+
+
+def test_an_empty_directory_that_stands_for_a_mark_goes_like_one(mark: Mark, state: Path) -> None:
+    (state / "cordoned").mkdir(parents=True)
+    (state / f"quarantine/{CARD}.json").mkdir(parents=True)
+    assert actions(mark(cordon=False, clear=["all"])) == [
+        ("cordoned", None, "removed"),
+        ("quarantined", CARD, "removed"),
+    ]
+    assert not (state / "cordoned").exists()
+    assert list((state / "quarantine").iterdir()) == []
+
+
+def test_a_mark_that_cannot_be_taken_away_keeps_nobody_from_the_others_and_is_told(mark: Mark, state: Path) -> None:
+    mark(quarantine=[{**BAD, "device": INSTANCE}])
+    stuck = state / f"quarantine/{CARD}.json"
+    (stuck / "inside").mkdir(parents=True)
+    answer = mark(clear=["all"])
+    assert (answer["failed"], answer["changed"]) == (True, True)
+    assert actions(answer) == [("quarantined", CARD, "failed"), ("quarantined", INSTANCE, "removed")]
+    assert [path.name for path in (state / "quarantine").iterdir()] == [stuck.name]
+    assert str(stuck) in answer["msg"]
+    assert "The others were" in answer["msg"]
+    assert [one["before_header"] for one in answer["diff"]] == [str(state / "quarantine" / MIG_FILE)]
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_what_is_in_the_place_of_the_directory_is_told_and_nothing_counts_as_cleared(
+    link: bool, mark: Mark, state: Path
+) -> None:
+    state.mkdir()
+    if link:
+        (state / "quarantine").symlink_to("/nowhere/at/all")
+    else:
+        (state / "quarantine").write_text("")
+    for options in ({"clear": ["all"]}, {"clear": [CARD]}, {"quarantine": [BAD]}):
+        answer = mark(**options)
+        assert answer["failed"] is True
+        assert "quarantine is no directory: move it away" in answer["msg"]
+    assert mark(cordon=True)["changed"] is True
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_moves_off_a_lost_node_are_unavoidable() -> None:
     assert unavoidable_moves(place(wanted, after)) == 1
     plan = decide(wanted, after).plan
     assert (plan.moves, plan.moves_lower_bound) == (1, 1)
-    assert plan_lines(plan)[-1].startswith("Plan: 1 to move (no plan needs fewer)")
+    assert plan_lines(plan)[-1].startswith("Plan: 1 to move (the fewest possible)")
 
 
 def test_a_move_for_a_higher_priority_is_above_the_bound() -> None:

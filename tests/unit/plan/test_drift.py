@@ -87,6 +87,23 @@ UNIT_DRIFTS: list[tuple[str, Edit, str]] = [
     (
         "stopped",
         lambda one: replace(
+            one, active_state="inactive", running_digest=None, result="success", reason="it does not run", since=60.0
+        ),
+        f"{UNIT} was stopped (result success) at 1970-01-01 00:01 UTC",
+    ),
+    (
+        "stopped",
+        lambda one: replace(one, active_state="inactive", running_digest=None, result="success", since=1e300),
+        f"{UNIT} was stopped (result success)",
+    ),
+    (
+        "stopped",
+        lambda one: replace(one, active_state="inactive", running_digest=None, reason="it does not run"),
+        f"{UNIT} does not run",
+    ),
+    (
+        "stopped",
+        lambda one: replace(
             one,
             active_state="failed",
             sub_state="failed",

@@ -164,6 +164,44 @@ def test_what_a_name_has_in_it_is_shown_and_does_nothing(name: str) -> None:
     assert not re.search(r"@[a-z]|#[0-9]|://[a-z]|www\.[a-z]", outside_code)
 
 
+@pytest.mark.parametrize(
+    "note", ["- item", "+ item", "1. item", "12) item", "---", "- - -", "-", "+", "1.", "-- x", "# x", "> x", "* x"]
+)
+def test_a_note_begins_no_list_and_no_rule(note: str) -> None:
+    html = rendered(plan_markdown(Plan(PLAN_FORMAT, 1, (), (), notes=(note,))))
+    assert (html.count("<ul>"), html.count("<li>"), html.count("<ol>"), html.count("<hr")) == (1, 1, 0, 0)
+    assert html.count("<h") == 1
+    assert "<blockquote>" not in html
+
+
+def test_what_github_makes_formulas_emojis_and_references_of_is_kept_apart() -> None:
+    assert plain("$a$") == "<span>$</span>a<span>$</span>"
+    for text in (":smile:", ":white_check_mark:", ":+1:", ":100:", "a:b:c:d"):
+        assert not re.search(r":[\w+-]+:", plain(text).replace("\\", "")), text
+    assert plain("chat: 2 at 14:03") == "chat: 2 at 14:03"
+    for text in ("GH-12", "gh-7", "see GH-1."):
+        assert not re.search(r"gh-\d", plain(text), re.IGNORECASE), text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("0123abc", "`0123abc`"),
+        ("of e83c5163316f89bfbde7d9ab23ca2e25604af290, it", "of `e83c5163316f89bfbde7d9ab23ca2e25604af290`, it"),
+        ("a@e83c516", "a@\u200b`e83c516`"),
+        ("GPU-6a1b2c3d-0000-1111 lost", "`GPU-6a1b2c3d-0000-1111` lost"),
+        ("- e83c516", "\\- `e83c516`"),
+        ("`e83c516`", "\\``e83c516`\\`"),
+        ("abcdef 123456 replicas", "abcdef 123456 replicas"),
+    ],
+)
+def test_what_may_be_the_id_of_a_commit_is_shown_as_code(text: str, shown: str) -> None:
+    assert plain(text) == shown
+    assert "".join(re.sub(r"<[^>]*>", "", rendered(plain(text))).split()) == "".join(
+        text.replace("@", "@\u200b").split()
+    )
+
+
 names = st.text(st.characters(codec="utf-8"), max_size=40)
 
 

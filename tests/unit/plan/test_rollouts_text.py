@@ -3,10 +3,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llmgw.decide import decide
-from llmgw.model.ids import NodeName, ReplicaId, ServiceName
-from llmgw.model.plan import PLAN_FORMAT, Action, ActionKind, Plan, Rollout, Strategy
+from llmgw.model.ids import Digest, EndpointId, NodeName, ReplicaId, ServiceName, UnitName
+from llmgw.model.plan import (
+    PLAN_FORMAT,
+    Action,
+    ActionKind,
+    Plan,
+    Publish,
+    Rollout,
+    StartMembers,
+    Strategy,
+    Trial,
+    Wave,
+)
 from llmgw.model.replica import CanarySpec, Catalog, ProfileSpec, RolloutSpec
+from llmgw.model.route import RouteTable
+from llmgw.model.unit import Readiness, UnitFile
 from llmgw.plan.rollouts_text import withheld
 from llmgw.plan.text import plan_lines
 from tests.support.fleets import catalog, fleet, node, profile, service
@@ -72,11 +87,9 @@ def test_a_refused_rollout_comes_first_with_its_reason_and_what_to_do() -> None:
         ),
         "    fix: make room for one more replica, or raise max_unavailable of chat",
         "~ chat/0  update  n1 on 0 (h200-141g) by gpu",
-        "    what it is started with changes (`llmgw diff` shows how)",
-        "    not done now: chat cannot be rolled out",
         "~ chat/1  update  n1 on 1 (h200-141g) by gpu",
-        "    what it is started with changes (`llmgw diff` shows how)",
-        "    not done now: chat cannot be rolled out",
+        "    each: what it is started with changes (`llmgw diff` shows how)",
+        "    each: not done now: chat cannot be rolled out",
         "",
         "Plan: 2 cannot be rolled out.",
     ]
@@ -111,3 +124,41 @@ def test_what_waits_for_a_device_of_a_refused_rollout_says_so() -> None:
         "",
         "Plan: 1 to stop, 1 unchanged, 2 cannot be rolled out.",
     ]
+
+
+def partly(canary: str | None, *started: str) -> Plan:
+    """A rollout of three replicas of which only some are started in the waves: the others wait."""
+    names = ("chat/0", "chat/1", "chat/2")
+    actions = [Action(ActionKind.UPDATE, ReplicaId(name), ServiceName("chat"), (NodeName("n1"),)) for name in names]
+    return Plan(
+        PLAN_FORMAT,
+        1,
+        tuple(actions),
+        (Wave("update", (StartMembers(tuple(unit(name) for name in started)),)),),
+        rollouts=(
+            Rollout(ServiceName("chat"), Strategy.IN_PLACE, 3, 3, canary=ReplicaId(canary) if canary else None),
+            Rollout(ServiceName("code"), Strategy.IN_PLACE, 1, at_once=0),
+        ),
+    )
+
+
+def unit(replica: str) -> UnitFile:
+    name = UnitName(f"llmgw-{replica.replace('/', '.')}.0.service")
+    ready = Readiness("exec")
+    return UnitFile(name, NodeName("n1"), ReplicaId(replica), 0, "", Digest(""), Digest(""), ready, 60)
+
+
+def test_a_rollout_of_which_a_part_waits_tells_of_what_is_replaced_now() -> None:
+    assert told(partly(None, "chat/0", "chat/2"), "*") == ["* chat: 2 replicas are replaced in place, 2 at a time"]
+    assert told(partly(None, "chat/2"), "*") == ["* chat: 1 replica is replaced in place"]
+
+
+def test_a_canary_that_waits_is_none_and_the_one_that_is_tried_is_named() -> None:
+    waits = partly("chat/0", "chat/1", "chat/2")
+    assert told(waits, "*") == ["* chat: 2 replicas are replaced in place, 2 at a time"]
+    trial = Trial((EndpointId("chat/1@n1"),), 20, 0, 600)
+    tried = replace(waits, waves=(*waits.waves, Wave("canary", (Publish(RouteTable(()), trials=(trial,)),))))
+    (line,) = told(tried, "*")
+    assert line.endswith(
+        "; chat/1 goes first, as canary: the others follow after 20 good answers of it within 600 s and no error"
+    )

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from llmgw.decide import decide
-from llmgw.model.ids import DeviceId, NodeName, ReplicaId, ServiceName
+from llmgw.model.ids import DeviceId, EndpointId, NodeName, ReplicaId, ServiceName
 from llmgw.model.placement import Rejection, Unplaced
-from llmgw.model.plan import PLAN_FORMAT, Action, ActionKind, MarkDevices, Plan, Quarantine, Wave
+from llmgw.model.plan import PLAN_FORMAT, Action, ActionKind, Floor, MarkDevices, Plan, Publish, Quarantine, Wave
 from llmgw.model.replica import CanarySpec, RolloutSpec
+from llmgw.model.route import RouteTable
 from llmgw.plan.text import SYMBOLS, plan_lines, summary_line, wave_lines
 from tests.support.fleets import catalog, fleet, node, profile, service
 from tests.support.world import World
@@ -199,10 +200,10 @@ def test_waves_tell_their_steps_in_order() -> None:
     wanted = catalog(service(replicas=2, drain_timeout_s=9, profiles=(profile(args=("--x",)),)))
     assert wave_lines(decide(wanted, world.fleet).plan) == [
         "1. stop chat/2",
-        "   publish routes to 2 endpoints, drain chat/2@n1 (up to 9 s)",
+        "   publish routes to 2 endpoints, drain chat/2@n1 (up to 9 s) while at least 1 other serves",
         "   stop 1 unit",
         "2. update chat/0",
-        "   publish routes to 2 endpoints, drain chat/0@n1 (up to 9 s)",
+        "   publish routes to 2 endpoints, drain chat/0@n1 (up to 9 s) while at least 1 other serves",
         "   write 1 unit on 1 node, wait until ready",
         "   publish routes to 2 endpoints, wait until gateways see chat/0@n1",
         (
@@ -210,7 +211,7 @@ def test_waves_tell_their_steps_in_order() -> None:
             "wait until ready"
         ),
         "3. update chat/1",
-        "   publish routes to 2 endpoints, drain chat/1@n2 (up to 9 s)",
+        "   publish routes to 2 endpoints, drain chat/1@n2 (up to 9 s) while at least 1 other serves",
         "   write 1 unit on 1 node, wait until ready",
         "   publish routes to 2 endpoints, wait until gateways see chat/1@n2",
         (
@@ -218,6 +219,19 @@ def test_waves_tell_their_steps_in_order() -> None:
             "wait until ready"
         ),
     ]
+
+
+def test_waves_tell_how_many_others_must_serve_while_endpoints_drain() -> None:
+    def told(*floors: tuple[str, int]) -> str:
+        those = tuple(Floor(ServiceName(name), (), (), at_least) for name, at_least in floors)
+        routes = RouteTable(())
+        step = Publish(routes, (EndpointId("chat/0@n1"),), 60, floors=those)
+        return wave_lines(Plan(PLAN_FORMAT, 1, (), (Wave("w", (step,)),)))[1].partition("(up to 60 s)")[2]
+
+    assert told() == ""
+    assert told(("chat", 1)) == " while at least 1 other serves"
+    assert told(("chat", 2)) == " while at least 2 others serve"
+    assert told(("code", 1), ("chat", 3)) == " while at least 3 others of chat and 1 other of code serve"
 
 
 def test_waves_tell_what_a_canary_must_do_and_how_they_are_put_back() -> None:
@@ -232,7 +246,7 @@ def test_waves_tell_what_a_canary_must_do_and_how_they_are_put_back() -> None:
     )
     assert wave_lines(decide(wanted, world.fleet).plan)[:7] == [
         "1. canary chat/0",
-        "   publish routes to 2 endpoints, drain chat/0@n1 (up to 60 s)",
+        "   publish routes to 2 endpoints, drain chat/0@n1 (up to 60 s) while at least 1 other serves",
         "   write 1 unit on 1 node, wait until ready",
         "   publish routes to 2 endpoints, wait until gateways see chat/0@n1",
         "   wait for 5 good answers of chat/0@n1, with at most 1 error, for up to 90 s",

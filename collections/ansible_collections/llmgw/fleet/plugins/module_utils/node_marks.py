@@ -31,7 +31,7 @@ _FILE = re.compile(r"((?:GPU|MIG)-[0-9A-Za-z-]{1,100})(?:_([0-9]{1,4})_([0-9]{1,
 
 
 class Marks(NamedTuple):
-    """The marks of a node. `quarantined` None: the directory of these marks cannot be listed."""
+    """The marks of a node. `quarantined` None: the directory of these marks cannot be listed, or is none."""
 
     cordoned: bool = False
     drained: bool = False
@@ -70,10 +70,11 @@ def content(said: dict[str, Any]) -> bytes:
 
 
 def text_of(said: Any, longest: int = LONGEST_TEXT) -> str | None:
-    """A text as one short line that can be shown; None when it is none."""
+    """A text as one short line that can be shown, without signs that a terminal acts on; None when it is none."""
     if not isinstance(said, str):
         return None
-    return quoted(printable(" ".join(said[: 4 * longest].split())), longest) or None
+    shown = (sign for sign in printable(said[: 4 * longest]) if sign.isprintable() or sign.isspace())
+    return quoted(" ".join("".join(shown).split()), longest) or None
 
 
 def document(host: Host, path: str) -> dict[str, Any] | None:
@@ -100,18 +101,18 @@ def _node_mark(host: Host, path: str, findings: list[Finding]) -> NodeMark:
 
 def _devices(host: Host, directory: str, findings: list[Finding]) -> tuple[QuarantinedDevice, ...] | None:
     names = host.list(directory)
-    if names is None and host.is_directory(directory):
-        message = f"{printable(directory)} cannot be listed: which devices are quarantined is unknown"
-        findings.append(
-            Finding(UNREADABLE, "warn", message, "Run discovery as a user that may list it (become: true).")
-        )
+    if names is None:
+        if host.is_directory(directory):
+            why, remedy = "cannot be listed", "Run discovery as a user that may list it (become: true)."
+        else:
+            why, remedy = "is no directory", "Move it away, or mount what its link leads to."
+        message = f"{printable(directory)} {why}: which devices are quarantined is unknown"
+        findings.append(Finding(UNREADABLE, "warn", message, remedy))
         return None
-    found = []
-    for name in sorted(names or ())[:MOST_DEVICES]:
-        device = device_of(name)
-        if device is not None:
-            found.append(_device(host, f"{directory}/{name}", device, findings))
-    return tuple(found)
+    marked = [(name, device) for name, device in zip(names, map(device_of, names)) if device is not None]
+    return tuple(
+        _device(host, f"{directory}/{name}", device, findings) for name, device in sorted(marked)[:MOST_DEVICES]
+    )
 
 
 def _device(host: Host, path: str, device: str, findings: list[Finding]) -> QuarantinedDevice:

@@ -100,8 +100,8 @@ marks:
       type: str
     action:
       description:
-        - What was done, or in check mode would be done. C(set), C(changed) (another reason), C(removed), or C(kept) for
-          what was so already.
+        - What was done, or in check mode would be done. C(set), C(changed) (another reason), C(removed), C(kept) for
+          what was so already, or C(failed) for what could not be done; the module fails then, after all the others.
       type: str
     found:
       description: What was found of a device that is no longer quarantined, if its mark tells.
@@ -114,6 +114,7 @@ marks:
 """
 
 import time
+from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
@@ -127,6 +128,7 @@ SET = "set"
 CHANGED = "changed"
 REMOVED = "removed"
 KEPT = "kept"
+FAILED = "failed"
 _OPTION = {node_marks.CORDONED: "cordon", node_marks.DRAINED: "drain"}
 _KEYS = ("device", "code", "message")
 _READABLE = 0o644
@@ -171,6 +173,14 @@ def objections(params: dict[str, Any]) -> list[str]:
     return found
 
 
+class MarksLeftError(OSError):
+    """Some marks could not be made or taken away; `answer` is what became of the others."""
+
+    def __init__(self, message: str, answer: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
 def steps(host: Host, directory: str, params: dict[str, Any], now: float) -> Iterator[Step]:
     """What there is to do, from the options and what is on the node."""
     present = host.list(directory) or ()
@@ -178,7 +188,7 @@ def steps(host: Host, directory: str, params: dict[str, Any], now: float) -> Ite
         if params[option] is not None:
             yield _of_node(host, f"{directory}/{mark}", mark in present, params, now)
     below = f"{directory}/{node_marks.QUARANTINE}"
-    marked = {device for device in map(node_marks.device_of, host.list(below) or ()) if device is not None}
+    marked = {device for device in map(node_marks.device_of, _listed(host, below, params)) if device is not None}
     wanted_devices = {one["device"]: one for one in params["quarantine"]}
     cleared = marked if ALL in params["clear"] else set(params["clear"])
     for device in sorted({*wanted_devices, *cleared}):
@@ -189,6 +199,17 @@ def steps(host: Host, directory: str, params: dict[str, Any], now: float) -> Ite
         else:
             found = _found(host, path) if device in marked else None
             yield Step("quarantined", device, REMOVED if device in marked else KEPT, path, None, found)
+
+
+def _listed(host: Host, below: str, params: dict[str, Any]) -> tuple[str, ...]:
+    """What is in the directory of the marks of devices. Raises OSError where that must be known and cannot be."""
+    if not params["quarantine"] and not params["clear"]:
+        return ()
+    names = host.list(below)
+    if names is None and (host.exists(below) or host.readlink(below) is not None):
+        why = "cannot be listed" if host.is_directory(below) else "is no directory: move it away"
+        raise OSError(f"{below} {why}")
+    return names or ()
 
 
 def _of_node(host: Host, path: str, there: bool, params: dict[str, Any], now: float) -> Step:
@@ -217,18 +238,46 @@ def _found(host: Host, path: str) -> str | None:
 
 
 def carried_out(host: Host, directory: str, params: dict[str, Any], *, check: bool) -> dict[str, Any]:
-    """Makes the marks, unless in check mode, and returns what changes. Raises OSError."""
+    """Makes the marks, unless in check mode, and returns what changes. Raises OSError; one that cannot be made or taken
+    away keeps nobody from the others, and is told at the end (MarksLeftError).
+    """
     planned = list(steps(host, directory, params, time.time()))
     changes = [step for step in planned if step.action != KEPT]
-    diff = [_difference(host, step) for step in changes]
-    for step in () if check else changes:
-        if step.content is None:
-            atomic.remove(step.path)
-        else:
+    diff = {step: _difference(host, step) for step in changes}
+    tried = {} if check else {step: _made(step) for step in changes}
+    left = {step: error for step, error in tried.items() if error is not None}
+    marks = [
+        {
+            "mark": step.mark,
+            "device": step.device,
+            "action": FAILED if step in left else step.action,
+            "found": step.found,
+        }
+        for step in planned
+    ]
+    answer = {
+        "changed": len(left) < len(changes),
+        "marks": marks,
+        "diff": [diff[step] for step in changes if step not in left],
+    }
+    if left:
+        raise MarksLeftError("; ".join(str(error) for error in left.values()), answer)
+    return answer
+
+
+def _made(step: Step) -> OSError | None:
+    """Why it could not be done; None when it was."""
+    try:
+        if step.content is not None:
             make_directory(step.path.rpartition("/")[0])
             atomic.write(step.path, step.content, _READABLE)
-    marks = [{"mark": step.mark, "device": step.device, "action": step.action, "found": step.found} for step in planned]
-    return {"changed": bool(changes), "marks": marks, "diff": diff}
+        elif Path(step.path).is_dir() and not Path(step.path).is_symlink():
+            Path(step.path).rmdir()  # made by hand, and a mark as well; what is in it is nobody's to take away
+        else:
+            atomic.remove(step.path)
+    except OSError as error:
+        return error
+    return None
 
 
 def _difference(host: Host, step: Step) -> dict[str, str]:
@@ -256,6 +305,9 @@ def main() -> None:
         make_directory(directory)
         with host_lock.hold(f"{directory}/marks.lock", _LOCK_WAIT_S, by=params["by"]):
             module.exit_json(**carried_out(host, directory, params, check=False))
+    except MarksLeftError as error:
+        rest = " The others were." if error.answer["changed"] else ""
+        module.fail_json(msg=f"Not every mark could be made or taken away: {error}.{rest}", **error.answer)
     except (host_lock.LockHeldError, OSError) as error:
         module.fail_json(msg=f"The marks cannot be made: {error}", changed=False)
 
