@@ -264,8 +264,9 @@ def _of_what_is_left(rolling: Rolling, out: Container[int]) -> Rolling:
 def _serves(change: Change) -> bool:
     """Whether what a change replaces serves until then."""
     gone = change.instance
-    alive = gone is not None and gone.led and gone.working
-    return alive and all(part.node.state is not NodeState.LOST for part in gone.parts)
+    if gone is None or not gone.led or not gone.working:
+        return False
+    return all(part.node.state is not NodeState.LOST for part in gone.parts)
 
 
 def _at_once(replaced: int, may_go: int) -> int:
