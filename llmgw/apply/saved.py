@@ -178,13 +178,13 @@ def _of_host(host: str, before: PlanInputs, now: PlanInputs) -> str | None:
     """`on {} the generation, the routes and the units`, with a place for the hosts of which this is true."""
     old, new = before.facts.get(host), now.facts.get(host)
     if old is None:
-        return "newly there {}"
+        return "{} newly there"
     if new is None:
-        return "not there any more {}"
+        return "{} not there any more"
     if len(old) > 1 and len(new) == 1:
-        return "nothing known any more of {}"
+        return "{} not known any more"
     if len(old) == 1 and len(new) > 1:
-        return "nothing was known then of {}"
+        return "{} not known then"
     parts = [part for part in dict.fromkeys((*new, *old)) if old.get(part) != new.get(part)]
     if not parts:
         return None

@@ -51,7 +51,9 @@ def apply(
     saved: Saved | None = None
     if plan_file is not None:
         if lost or limit or allow_mass_loss:
-            raise typer.BadParameter("a saved plan has its own --lost, --limit and --allow-mass-loss: give none here")
+            raise typer.BadParameter(
+                "a saved plan is of all hosts and has its own --lost and --allow-mass-loss: give none here, nor --limit"
+            )
         saved = read_saved(plan_file)
         variables = {
             "llmgw_lost_nodes": list(saved.options.lost),

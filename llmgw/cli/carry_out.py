@@ -24,7 +24,7 @@ from llmgw.cli.style import coloured, printable
 
 APPLY_FORMAT = 1
 _RECORD = "llmgw.fleet.record"
-_INTERRUPTED_CHECK = "llmgw: interrupted; nothing was changed"
+_NOTHING_BEGUN = "llmgw: interrupted; nothing was changed"
 _INTERRUPTED = (
     "llmgw: interrupted; gateways may hold routes of the middle of this rollout (a drained replica gets no requests):"
     " run `llmgw {command}` to finish it"
@@ -98,7 +98,8 @@ def _report(order: Order, progress: Progress, status: int) -> None:
         document = {"format_version": APPLY_FORMAT, "status": status, **told, **progress.document()}
         print(json.dumps(document, indent=2))
     elif status == exits.INTERRUPTED:
-        print(_INTERRUPTED_CHECK if order.check else _INTERRUPTED.format(command=order.command), file=sys.stderr)
+        idle = order.check or progress.plan is None  # nothing is done before there is a plan
+        print(_NOTHING_BEGUN if idle else _INTERRUPTED.format(command=order.command), file=sys.stderr)
     elif status in (exits.OK, exits.UNPLACED):
         print(printable(last_words(progress, check=order.check)))
 

@@ -19,7 +19,7 @@ from llmgw.cli.cells import plural, some
 from llmgw.cli.plan_shown import age_line
 from llmgw.cli.style import coloured, printable
 from llmgw.decide import decide
-from llmgw.model.node import FleetSnapshot
+from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.plan import Drift, Plan
 from llmgw.nodekit import unitchange
 from llmgw.plan.drift_text import drift_lines, remedy
@@ -143,13 +143,17 @@ def _drift_lines(drift: Sequence[Drift], plan: Plan) -> Iterator[str]:
 
 
 def _last_words(fleet: FleetSnapshot, *, differs: bool) -> Iterator[str]:
-    """That no unit differs, where it is so, of which nodes nobody can tell, and how old the facts are."""
+    """That no unit differs, where it is so, of which nodes nobody can tell or not now, and how old the facts are."""
     unknown = _unknown(fleet)
     if not differs and (not unknown or len(unknown) < len(fleet.nodes)):
         yield "No unit differs on the nodes that are known." if unknown else "No unit differs."
     if unknown:
         those = f"{plural(len(unknown), 'node')} ({some(unknown, _NAMED)})"
         yield f"Nothing is known of the units of {those}: `llmgw facts refresh` reads them."
+    silent = [node.name for node in fleet.nodes if node.state is NodeState.UNREACHABLE and node.name not in unknown]
+    if silent:
+        does = "does not answer: it is" if len(silent) == 1 else "do not answer: they are"
+        yield f"{some(silent, _NAMED)} {does} shown as last seen."
     age = age_line(fleet)
     if age is not None:
         yield age

@@ -14,7 +14,7 @@ from llmgw.whatif.near import no_such
 _NONE_LEFT = "leaves us with no hosts to target"
 """Ansible's words for it."""
 _GROUPS = ("fleet", "gateway")
-_BETWEEN = re.compile(r"[,:;]")
+_BETWEEN = re.compile(r"[,;]")
 
 
 def no_such_host(limit: str | None, inventory: Path, progress: Progress) -> list[str]:
@@ -30,6 +30,8 @@ def no_such_host(limit: str | None, inventory: Path, progress: Progress) -> list
         return []
     known = {*hosts, *_GROUPS}
     names = [name.strip() for name in _BETWEEN.split(limit)]
-    unknown = next((name for name in names if name and name not in known and not name.startswith(("!", "&"))), limit)
+    unknown = next((name for name in names if name and name not in known and not name.startswith(("!", "&"))), None)
+    if unknown is None:
+        return [f"--limit {limit} leaves no host of the fleet; nothing was begun"]
     why = f"the inventory has no host or group {unknown}; nothing was begun"
     return [str(no_such("unknown-host", why, unknown, known, nothing="name hosts of the groups fleet and gateway"))]

@@ -14,6 +14,7 @@ from llmgw.model.unit import UnitFile
 from llmgw.nodekit import contract, unitchange
 from llmgw.placement.assign import Outcome
 from llmgw.placement.instances import Instance
+from llmgw.plan.changed_words import what_changes
 
 _KINDS = {
     unitchange.CREATED: ActionKind.CREATE,
@@ -163,8 +164,14 @@ def _why(observed: contract.ObservedUnit, unit: UnitFile) -> Iterable[str]:
         yield f"it is {state}"
     elif observed.running_digest not in (None, unit.process_digest):
         same = observed.process_digest == unit.process_digest and not observed.edited
-        yield "it runs something older than its unit file" if same else _CHANGES
-    if observed.edited:
+        yield "it runs something older than its unit file" if same else _changed(observed, unit)
+    if (
+        observed.edited
+        and observed.actual_text_digest is not None
+        and observed.actual_text_digest == observed.text_digest
+    ):
+        yield "a drop-in changes it"
+    elif observed.edited:
         yield "its unit was edited by hand"
     elif observed.actual_text_digest is None:
         yield "its unit file is missing"
@@ -174,6 +181,13 @@ def _why(observed: contract.ObservedUnit, unit: UnitFile) -> Iterable[str]:
         yield "systemd has not read its unit since it was written"
     elif observed.enabled is False:
         yield "its unit is not enabled: it would not start with the machine"
+
+
+def _changed(observed: contract.ObservedUnit, unit: UnitFile) -> str:
+    """What differs of what it is started with, where the unit that runs is known and is llmgw's."""
+    whole = observed.running_digest == observed.process_digest and not observed.edited
+    words = what_changes(observed.text, unit.text) if observed.text and whole else None
+    return _CHANGES if words is None else f"what it is started with: {words}"
 
 
 def device_names(assignment: Assignment, nodes: Mapping[NodeName, Node]) -> Iterable[str]:

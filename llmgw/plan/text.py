@@ -142,7 +142,7 @@ def _waits(stop: Action, plan: Plan) -> bool:
         if isinstance(step, StopMembers)
         for node, _unit in step.units
     }
-    return all(node in plan.untouched and node not in touched for node in stop.nodes)
+    return bool(stop.nodes) and all(node in plan.untouched and node not in touched for node in stop.nodes)
 
 
 def _nodes(actions: Sequence[Action], plan: Plan) -> str:

@@ -86,7 +86,7 @@ def test_a_rollback_brings_the_catalog_of_the_apply_before_back_and_the_history_
     units = site.units()
     promised = site.llmgw("rollback", "--check")
     assert promised.status == 0, f"{promised.out}\n{promised.err}"
-    assert "would be changed" in promised.out
+    assert "Would be done: 1 updated (restarted), routes published." in promised.out
     assert site.units() == units
     assert len(applies(site)) == 2 + len(older)
     done = site.llmgw("rollback")
@@ -117,7 +117,7 @@ def test_a_saved_plan_is_carried_out_as_it_is_or_refused_with_what_has_changed(s
     site.lab.ssh(host, f"echo '# by hand' >> /etc/systemd/system/llmgw-{name}.service", check=True)
     before = applies(site)
     refused = site.apply(str(saved), status=1)
-    assert f"Host {host}: units." in refused.err
+    assert f"on {host} the units" in refused.err
     assert "nothing was touched" in refused.err
     assert site.units() == {unit: run}
     assert applies(site) == before, "what was refused is no apply"

@@ -17,8 +17,11 @@ from llmgw.catalog.load import load_catalog
 from llmgw.decide import Options, decide
 from llmgw.model.ids import Digest
 from llmgw.model.plan import PlanInputs
+from llmgw.model.replica import Catalog, RolloutSpec
 from tests.support.fleet_directory import CATALOG
-from tests.support.fleets import fleet, node
+from tests.support.fleets import catalog as catalog_of
+from tests.support.fleets import fleet, node, profile, service
+from tests.support.world import World
 
 NOW = 1_780_000_000.0
 HOUR = 3600.0
@@ -57,6 +60,36 @@ def test_a_record_is_what_the_plan_does_and_can_go_through_json(record: dict[str
     assert [one["replica"] for one in record["actions"]] == ["chat/0", "chat/1"]
     assert {one["kind"] for one in record["actions"]} == {"create"}
     assert record["waves"]
+
+
+def test_what_a_refused_rollout_left_undone_is_told_from_what_was_done(catalog: Path, kept: Path) -> None:
+    world = World(fleet(node("n1", gpus=2), node("n2")))
+
+    def wanted(*arguments: str) -> Catalog:
+        ways = (profile("p", classes=("h200-141g",), gpus=1, args=arguments),)
+        return catalog_of(service("chat", 2, ways, rollout=RolloutSpec(max_unavailable=0)), service("more", 1))
+
+    world.apply(catalog_of(wanted().services[0]))
+    decision = decide(wanted("--new"), world.fleet)
+    told = history.record_of(decision, catalog, "ops@ctl1")
+    assert [(one["kind"], one["replica"]) for one in told["actions"]] == [("create", "more/0")]
+    assert [(one["kind"], one["replica"]) for one in told["withheld"]] == [("update", "chat/0"), ("update", "chat/1")]
+    assert told["partly"] is True
+    assert history.begin(kept, "abc", told | {"catalog": {"digest": "", "path": ""}}, "apply", NOW) == []
+    assert [one.replica for one in only(kept).withheld] == ["chat/0", "chat/1"]
+    assert only(kept).partly
+
+
+def test_a_record_knows_the_highest_generation_of_its_bundles(record: dict[str, Any]) -> None:
+    assert record["last_generation"] > record["generation"]
+    assert not record["partly"]
+    assert record["planned"].startswith("sha256:")
+
+
+def test_a_record_of_an_older_llmgw_is_of_a_whole_apply(kept: Path, record: dict[str, Any]) -> None:
+    new = {"withheld", "withheld_left_out", "partly", "last_generation", "planned"}
+    history.begin(kept, "abc", {name: value for name, value in record.items() if name not in new}, "apply", NOW)
+    assert (only(kept).partly, only(kept).withheld, only(kept).last_generation) == (False, (), None)
 
 
 def test_an_apply_is_running_from_its_begin_and_done_at_its_end(kept: Path, record: dict[str, Any]) -> None:

@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from llmgw.apply.history import History, Record, Source
-from llmgw.apply.history_choice import choose, rollback_target
+from llmgw.apply.history_choice import choose, name_of, rollback_target
 from llmgw.errors import LlmgwError
 
 
 def applies(*told: str) -> History:
-    """Applies, the newest first: `id generation outcome catalog`."""
-    rows = [one.split() for one in told]
+    """Applies, the newest first: `id generation outcome catalog command`; `partly` is a kind of done."""
+    rows = [f"{one} apply".split()[:5] for one in told]
     return History(
         tuple(
-            Record(name, int(generation), float(-number), outcome, Source(digest))
-            for number, (name, generation, outcome, digest) in enumerate(rows)
+            Record(
+                id=name,
+                generation=int(generation),
+                began=float(-number),
+                outcome="done" if outcome == "partly" else outcome,
+                catalog=Source(digest),
+                command=command,
+                partly=outcome == "partly",
+            )
+            for number, (name, generation, outcome, digest, command) in enumerate(rows)
         )
     )
 
@@ -65,8 +75,55 @@ def test_a_failed_apply_is_never_gone_back_to() -> None:
     assert target("c 3 done C", "b 2 failed B", "a 1 done A") == "a"
 
 
-def test_an_apply_that_was_refused_touched_nothing_and_does_not_count() -> None:
-    assert target("c 3 refused C", "b 2 done B", "a 1 done A") == "a"
+def test_an_apply_that_was_done_only_partly_never_served_and_is_not_gone_back_to() -> None:
+    assert target("c 3 done C", "b 2 partly B", "a 1 done A") == "a"
+    assert target("c 3 failed C", "b 2 partly B", "a 1 done A") == "a"
+
+
+def test_after_an_apply_that_was_done_only_partly_it_goes_back_to_what_served_before() -> None:
+    assert target("c 3 partly C", "b 2 done B", "a 1 done A") == "b"
+    assert target("d 4 partly C", "c 3 partly C", "b 2 done B", "a 1 done A") == "b"
+
+
+def test_after_a_rollback_that_did_not_go_well_the_next_tries_the_same_again() -> None:
+    for ended in ("failed", "interrupted", "partly"):
+        assert target(f"c 3 {ended} A rollback", "b 2 done B", "a 1 done A") == "a"
+        assert target(f"d 4 {ended} B rollback", "c 3 failed C", "b 2 done B", "a 1 done A") == "b"
+    assert target("c 3 failed A rollback", "b 2 failed A rollback", "a 1 done B", "z 0 done A") == "z"
+
+
+def test_an_apply_that_was_done_only_partly_can_be_named() -> None:
+    assert target("c 3 done C", "b 2 partly B", "a 1 done A", which="2") == "b"
+
+
+def test_a_generation_within_an_apply_means_that_apply() -> None:
+    found = applies("cccc 12 done C", "bbbb 8 done B", "aaaa 1 done A")
+    assert choose(found, "9").id == "bbbb"
+    assert choose(found, "11").id == "bbbb"
+    with pytest.raises(LlmgwError, match="no apply 13"):
+        choose(found, "13")
+    with pytest.raises(LlmgwError, match="no apply 0"):
+        choose(found, "0")
+    known = History(tuple(replace(one, last_generation=one.generation + 2) for one in found.records))
+    assert choose(known, "10").id == "bbbb"
+    assert choose(known, "14").id == "cccc"
+    for beyond in ("11", "15"):
+        with pytest.raises(LlmgwError, match="no apply"):
+            choose(known, beyond)
+
+
+def test_an_apply_is_called_by_its_generation_where_that_means_it() -> None:
+    found = applies("third 12 failed A", "second 12 done B", "first 11 failed C")
+    assert [name_of(found, one) for one in found.records] == ["third", "12", "11"]
+
+
+def test_the_fix_of_a_wrong_choice_names_a_generation_to_go_back_to() -> None:
+    with pytest.raises(LlmgwError) as raised:
+        target("c 3 failed C", "b 2 done B", which="3")
+    assert "llmgw rollback 2" in str(raised.value.fix)
+    with pytest.raises(LlmgwError) as raised:
+        target("c 3 failed C", which="3")
+    assert "none went well" in str(raised.value.fix)
 
 
 def test_a_second_rollback_goes_forward_again() -> None:

@@ -100,3 +100,21 @@ def test_a_unit_without_a_known_text_is_shown_whole() -> None:
     one.change(UNIT, lambda unit: replace(unit, text=None))
     (found,) = diffs(one, catalog(service(replicas=1, profiles=(profile(args=("--x",)),))))
     assert all(line.startswith("+") for line in found.diff[3:])
+
+
+@pytest.mark.parametrize(
+    ("edit", "drop_in"),
+    [
+        (lambda one: replace(one, edited=True), f"{UNIT}.d/"),
+        (lambda one: replace(one, edited=True, actual_text_digest="sha256:other"), None),
+        (lambda one: replace(one, enabled=False), None),
+        (lambda one: replace(one, actual_text_digest=None, text_digest=None, text=None, edited=None), None),
+    ],
+)
+def test_a_drop_in_is_named_where_the_text_itself_is_as_it_was_written(
+    edit: Callable[[contract.ObservedUnit], contract.ObservedUnit], drop_in: str | None
+) -> None:
+    one = world()
+    one.change(UNIT, edit)
+    (found,) = diffs(one)
+    assert found.drop_in == drop_in

@@ -206,3 +206,13 @@ def test_nodes_of_which_nothing_is_known_are_named(directory: FleetDirectory, ll
         "Nothing is known of the units of 1 node (n2): `llmgw facts refresh` reads them.",
         AGE,
     ]
+
+
+def test_a_node_that_does_not_answer_is_said_to_be_shown_as_last_seen(directory: FleetDirectory, llmgw: Call) -> None:
+    directory.applied()
+    store.mark_unreachable(directory.facts, "n2", time.time(), "no route")
+    assert llmgw("diff", "-i", directory.path).out.splitlines() == [
+        "No unit differs.",
+        "n2 does not answer: it is shown as last seen.",
+        AGE,
+    ]

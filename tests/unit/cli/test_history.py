@@ -83,6 +83,43 @@ def test_a_failed_apply_says_why_and_offers_no_rollback_to_it(fleet: FleetDirect
     assert "llmgw rollback 3" not in called.out
 
 
+def partly(fleet: FleetDirectory, run: str) -> None:
+    """That apply left a service as it was."""
+    (path,) = (fleet.path / "history").glob(f"*{run}.json")
+    action = {"kind": "update", "replica": "embed/0", "nodes": ["n2"], "from_nodes": []}
+    more = {"withheld": [action] * 41, "withheld_left_out": 2, "partly": True}
+    path.write_text(json.dumps(json.loads(path.read_text()) | more))
+
+
+def test_what_was_not_rolled_out_is_told_in_the_table_in_full_and_in_json(fleet: FleetDirectory, llmgw: Call) -> None:
+    partly(fleet, "second0002")
+    assert "1 create, 43 not rolled out" in llmgw("history", "-i", fleet.path).out
+    called = llmgw("history", "2", "-i", fleet.path)
+    assert "generation 2: done, but only partly" in called.out
+    assert "  create chat/0 on n1\n" in called.out
+    assert "  not done: update embed/0 on n2\n" in called.out
+    assert "  not done: and 3 more (--json has them)" in called.out
+    assert "rollback 2" in called.out
+    one = json.loads(llmgw("history", "2", "-i", fleet.path, "--json").out)["apply"]
+    assert one["partly"] is True
+    assert len(one["withheld"]) == 41
+
+
+def test_a_generation_within_an_apply_says_which_apply_it_is_of(fleet: FleetDirectory, llmgw: Call) -> None:
+    applied(fleet, "later0009", CATALOG, 9)
+    called = llmgw("history", "5", "-i", fleet.path)
+    assert called.out.startswith("Generation 5 is one of those that the apply of generation 3 published:\n\n")
+    assert "published" not in llmgw("history", "3", "-i", fleet.path).out
+    assert json.loads(llmgw("history", "5", "-i", fleet.path, "--json").out)["apply"]["id"] == "third0003"
+
+
+def test_the_help_names_every_outcome_that_is_written(llmgw: Call) -> None:
+    said = llmgw("history", "--help").out
+    outcomes = (history.RUNNING, history.DONE, history.FAILED, history.OVERTAKEN, history.INTERRUPTED)
+    assert all(f"`{one}`" in said for one in outcomes)
+    assert "refused" not in said
+
+
 def test_json_is_versioned_and_says_whether_the_catalog_is_kept(fleet: FleetDirectory, llmgw: Call) -> None:
     document = json.loads(llmgw("history", "-i", fleet.path, "--json").out)
     assert document["format_version"] == 1

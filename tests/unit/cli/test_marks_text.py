@@ -105,7 +105,7 @@ def test_a_device_that_is_still_bad_is_told_before_the_next_apply_marks_it_again
     ]
 
 
-def said(verb: str, *marks: dict[str, Any]) -> tuple[str, ...]:
+def sentences(verb: str, *marks: dict[str, Any]) -> tuple[str, ...]:
     return told(verb, Answers(marks={"n1": list(marks)}), fleet(node("n1")), (), Path("hosts.yml")).lines
 
 
@@ -113,7 +113,7 @@ def said(verb: str, *marks: dict[str, Any]) -> tuple[str, ...]:
 def test_what_comes_next_is_told_in_a_short_line_only_where_something_was_done(verb: str) -> None:
     name = {"clear": "quarantined"}.get(verb, "cordoned" if "cordon" in verb else "drained")
     action = "set" if verb in ("cordon", "drain") else "removed"
-    _what, following = said(verb, mark(name, action, "GPU-a" if verb == "clear" else None))
+    _what, following = sentences(verb, mark(name, action, "GPU-a" if verb == "clear" else None))
     assert "llmgw " in following
     assert len(following) <= 80
     failed = told(verb, Answers(failed={"n1": "no room"}), fleet(node("n1")), (), Path("hosts.yml"))
@@ -121,10 +121,10 @@ def test_what_comes_next_is_told_in_a_short_line_only_where_something_was_done(v
 
 
 def test_where_no_mark_was_there_to_take_away_nothing_comes_of_it() -> None:
-    assert said("uncordon", mark("cordoned", "kept")) == ("n1  was not cordoned by a mark",)
-    assert said("undrain", mark("drained", "kept")) == ("n1  was not drained by a mark",)
-    assert said("clear") == ("n1  no device of it was quarantined",)
-    assert len(said("drain", mark("drained", "kept"))) == 2  # it is drained: what that means is told again
+    assert sentences("uncordon", mark("cordoned", "kept")) == ("n1  was not cordoned by a mark",)
+    assert sentences("undrain", mark("drained", "kept")) == ("n1  was not drained by a mark",)
+    assert sentences("clear") == ("n1  no device of it was quarantined",)
+    assert len(sentences("drain", mark("drained", "kept"))) == 2  # it is drained: what that means is told again
 
 
 def test_nodes_that_did_not_answer_are_told_with_what_works_without_them() -> None:

@@ -48,6 +48,24 @@ def test_waves_and_unchanged_replicas_are_shown_when_asked_for(directory: FleetD
     assert "After this plan" not in short.out
 
 
+def test_where_nothing_is_to_do_there_are_no_waves_and_nothing_comes_after(
+    directory: FleetDirectory, llmgw: Call
+) -> None:
+    directory.applied()
+    assert llmgw("plan", "-i", directory.path, "--all", "--waves").out.splitlines() == [
+        "  chat/0  keep    n1",
+        "  chat/1  keep    n2",
+        "",
+        "Nothing to do: 2 replicas are as the catalog wants them.",
+        "",
+        "As it stands:",
+        "  chat  2 of 2 replicas: 1 on n1, 1 on n2",
+        "  n1  1 replica  no devices",
+        "  n2  1 replica  no devices",
+        "The facts are less than a minute old.",
+    ]
+
+
 def test_a_plan_by_old_facts_says_so(directory: FleetDirectory, llmgw: Call) -> None:
     store.save(directory.facts, "n1", replace(facts("n1"), collected_at=time.time() - 12 * 60 - 30))
     old = "The facts of n1 are 12 min old: `llmgw facts refresh` reads them anew.\n"

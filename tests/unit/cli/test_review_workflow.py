@@ -168,7 +168,7 @@ def test_the_main_branch_is_planned_and_the_plan_is_kept(checkout: Checkout) -> 
     (step,) = scripts("plan-main").values()
     environment = {"LLMGW_FACTS": str(checkout.fleet.facts)}
     planned = checkout.run(step, **environment)
-    assert (planned.returncode, planned.stderr) == (0, "")
+    assert (planned.returncode, planned.stderr) == (0, "saved to plan.json; `llmgw apply plan.json` carries it out\n")
     assert "1. start chat/0, chat/1" in planned.stdout
     assert (checkout.folder / "plan.json").is_file()
     assert checkout.output() == "status=2\n"

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,12 @@ class Playbook:
         for event in self.events:
             on_event(event)
         return self.status
+
+
+def planned(**plan: list[str]) -> dict[str, Any]:
+    """The event of a plan."""
+    answer = {"summary": "", "text": [], "unplaced": [], "refused": [], "changes": True, "problems": [], **plan}
+    return {"event": "runner_on_ok", "event_data": {"host": "n1", "task_action": "llmgw.fleet.plan", "res": answer}}
 
 
 @pytest.fixture
@@ -95,7 +102,9 @@ def test_check_and_the_other_options_go_through(fleet: FleetDirectory, llmgw: Ca
     assert (run.check, run.diff, run.limit) == (True, True, "n1")
     assert run.variables["llmgw_lost_nodes"] == ["n2"]
     assert run.variables["llmgw_allow_mass_loss"] is True
-    assert json.loads(called.out)["rolled_back_to"] == {"generation": 1, "id": "first0001"}
+    document = json.loads(called.out)
+    assert document["target"] == {"generation": 1, "id": "first0001"}
+    assert "rolled_back_to" not in document, "nothing was changed"
     assert "would go forward again" in called.err
 
 
@@ -112,6 +121,42 @@ def test_a_rollback_that_fails_ends_like_an_apply_that_fails(
     called = llmgw("rollback", "-i", fleet.path)
     assert called.status == 4
     assert "no space" in called.out
+    assert "not gone back as a whole" in called.err
+    assert "run `llmgw rollback 1` again" in called.err
+    assert "the next `llmgw apply` goes by that, and forward" in called.err
+    document = json.loads(llmgw("rollback", "-i", fleet.path, "--json").out)
+    assert "rolled_back_to" not in document
+    assert document["target"]["generation"] == 1
+
+
+def test_a_rollback_that_cannot_roll_out_everything_does_not_say_that_it_went_back(
+    fleet: FleetDirectory, llmgw: Call, playbook: Playbook
+) -> None:
+    playbook.events.append(planned(unplaced=["chat/2"], refused=["chat"]))
+    called = llmgw("rollback", "-i", fleet.path)
+    assert called.status == 3
+    assert "not gone back as a whole" in called.err
+    assert called.out.strip() == "Done: nothing changed. Not rolled out: chat (see above). Without a place: chat/2."
+    assert "rolled_back_to" not in json.loads(llmgw("rollback", "-i", fleet.path, "--json").out)
+
+
+@pytest.mark.usefixtures("playbook")
+def test_a_rollback_that_went_well_says_so_in_json(fleet: FleetDirectory, llmgw: Call) -> None:
+    document = json.loads(llmgw("rollback", "-i", fleet.path, "--json").out)
+    assert document["rolled_back_to"] == {"generation": 1, "id": "first0001"}
+
+
+@pytest.mark.usefixtures("playbook")
+def test_a_rollback_leaves_no_catalog_behind_even_where_an_earlier_one_was_killed(
+    fleet: FleetDirectory, llmgw: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    left = tmp_path / f"llmgw-run-{gone.pid}-abc"
+    left.mkdir()
+    assert llmgw("rollback", "-i", fleet.path).status == 0
+    assert list(tmp_path.glob("llmgw-*")) == []
 
 
 def test_with_nothing_to_go_back_to_nothing_is_run(directory: FleetDirectory, llmgw: Call, playbook: Playbook) -> None:
@@ -151,10 +196,15 @@ def test_an_interrupted_rollback_is_told_as_such_and_says_nothing_of_git(
     fleet: FleetDirectory, llmgw: Call, playbook: Playbook
 ) -> None:
     playbook.status = 130
+    assert "interrupted; nothing was changed" in llmgw("rollback", "-i", fleet.path).err
+    playbook.events.append(planned())
     called = llmgw("rollback", "-i", fleet.path)
     assert called.status == 130
     assert "interrupted" in called.err
+    assert "a drained replica gets no requests" in called.err
+    assert "run `llmgw rollback 1` to finish it" in called.err
     assert "git" not in called.err
+    assert "a drained replica" not in llmgw("rollback", "-i", fleet.path, "--check").err
 
 
 def test_an_apply_that_was_cut_off_is_written_down_as_interrupted_but_not_by_check_mode(
@@ -169,6 +219,24 @@ def test_an_apply_that_was_cut_off_is_written_down_as_interrupted_but_not_by_che
     assert json.loads(path.read_text())["outcome"] == "running"
     assert llmgw("apply", "-i", fleet.path).status == 130
     assert json.loads(path.read_text())["outcome"] == "interrupted"
+
+
+def test_a_second_apply_or_rollback_is_refused_while_one_runs_but_not_a_check(
+    fleet: FleetDirectory, llmgw: Call, playbook: Playbook
+) -> None:
+    applied(fleet, "third0003", FOUR, 3, None)
+    (path,) = (fleet.path / "history").glob("*third0003.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"began": time.time()}))
+    for command in ("apply", "rollback"):
+        called = llmgw(command, "-i", fleet.path)
+        assert called.status == 1
+        assert "an apply of ops@ctl1.example.org runs since " in called.err
+        assert f"(process {os.getppid()})" in called.err
+        assert "going back" not in called.err
+        assert playbook.runs == []
+    for command in ("apply", "rollback"):
+        assert llmgw(command, "-i", fleet.path, "--check").status == 0
+    assert len(playbook.runs) == 2
 
 
 def test_what_the_history_complains_of_is_told_and_fails_nothing(

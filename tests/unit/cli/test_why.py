@@ -95,10 +95,10 @@ def test_that_a_rollout_is_refused_comes_first_with_its_reason_and_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def chat(words: tuple[str, ...] = ()) -> Catalog:
-        one = profile("small", gpus=1, classes=("l40s-45g",), args=words)
+        one = profile("small", gpus=1, classes=(L40S,), args=words)
         return catalog(service("chat", 1, (one,), rollout=RolloutSpec(max_unavailable=0)), service("other", 1))
 
-    world = World(fleet(node("n1", 1, "l40s-45g")))
+    world = World(fleet(node("n1", 1, device_class=L40S)))
     world.apply(chat())
     assert why(chat(), world.fleet, "chat", None, Options(), as_json=False) == 0
     assert capsys.readouterr().out.startswith("The one replica of chat has a place.\n")

@@ -81,7 +81,7 @@ UNIT_DRIFTS: list[tuple[str, Edit, str]] = [
     ),
     (
         "stopped",
-        lambda one: replace(one, active_state="inactive", sub_state="dead", running_digest=None),
+        lambda one: replace(one, active_state="inactive", running_digest=None, reason="it does not run"),
         f"{UNIT} does not run",
     ),
     (
@@ -95,11 +95,6 @@ UNIT_DRIFTS: list[tuple[str, Edit, str]] = [
         "stopped",
         lambda one: replace(one, active_state="inactive", running_digest=None, result="success", since=1e300),
         f"{UNIT} was stopped (result success)",
-    ),
-    (
-        "stopped",
-        lambda one: replace(one, active_state="inactive", running_digest=None, reason="it does not run"),
-        f"{UNIT} does not run",
     ),
     (
         "stopped",

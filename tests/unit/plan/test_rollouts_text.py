@@ -88,7 +88,7 @@ def test_a_refused_rollout_comes_first_with_its_reason_and_what_to_do() -> None:
         "    fix: make room for one more replica, or raise max_unavailable of chat",
         "~ chat/0  update  n1 on 0 (h200-141g) by gpu",
         "~ chat/1  update  n1 on 1 (h200-141g) by gpu",
-        "    each: what it is started with changes (`llmgw diff` shows how)",
+        "    each: what it is started with: --x added",
         "    each: not done now: chat cannot be rolled out",
         "",
         "Plan: 2 cannot be rolled out.",

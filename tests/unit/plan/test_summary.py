@@ -76,3 +76,10 @@ def test_what_is_the_same_of_several_replicas_of_a_service_is_told_once() -> Non
         "~ chat/2  update  n1",
         "    --b added",
     ]
+
+
+def test_a_stop_on_a_node_of_which_only_the_engines_are_unknown_is_made() -> None:
+    unread = {NodeName("n1"): "its engines could not be read"}
+    waves = (Wave("x", (StopMembers(((NodeName("n1"), UnitName("u")),)),)),)
+    stops = Plan(PLAN_FORMAT, 7, (action(ActionKind.STOP, 1),), waves, untouched=unread)
+    assert summary_line(stops) == "Plan: 1 to stop."
