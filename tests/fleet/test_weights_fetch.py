@@ -7,13 +7,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
+from llmgw.apply import history
 from tests.fleet.lab.hosts import Lab
 from tests.fleet.site import PROJECT, Site, recap, wait_for
 from tests.support.hub import Hub, Model, serving, tensors
@@ -126,6 +128,15 @@ def test_weights_come_before_the_unit_and_whatever_happens_in_between_costs_noth
     wait_for(lambda: partial(FIRST) and partial(SECOND), 60, "both hosts to fetch")
     os.killpg(dying.pid, 9)
     dying.wait()
+    begun = history.read(site.folder / "history", time.time()).records[0]
+    assert begun.process.pid is not None
+    with suppress(ProcessLookupError):  # Ansible would go on alone, and no other apply begins meanwhile
+        os.kill(begun.process.pid, 9)
+
+    def cut_off() -> bool:
+        return history.read(site.folder / "history", time.time()).records[0].outcome == history.INTERRUPTED
+
+    wait_for(cut_off, 60, "the apply to be over")
     # On the first host it is killed as well, in the middle of a file.
     lab.ssh(FIRST, "pkill -KILL -f [w]eights_fetch", check=True)
     hub.hold_at.clear()

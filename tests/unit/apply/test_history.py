@@ -80,6 +80,11 @@ def test_what_a_refused_rollout_left_undone_is_told_from_what_was_done(catalog: 
     assert only(kept).partly
 
 
+def test_kept_catalogs_are_for_their_owner_alone(kept: Path, record: dict[str, Any]) -> None:
+    assert history.begin(kept, "abc", record, "apply", NOW) == []
+    assert (kept / "catalogs").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_record_knows_the_highest_generation_of_its_bundles(record: dict[str, Any]) -> None:
     assert record["last_generation"] > record["generation"]
     assert not record["partly"]
