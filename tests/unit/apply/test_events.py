@@ -76,6 +76,10 @@ def test_every_unit_that_changed_is_one_line_and_one_that_was_kept_is_none() -> 
         {"host": "n1", "what": "llmgw-chat.0.0.service"},
         {"host": "n1", "what": "llmgw-chat.1.0.service"},
     ]
+    assert progress.done == {
+        ("n1", "llmgw-chat.0.0.service"): {"created"},
+        ("n1", "llmgw-chat.1.0.service"): {"removed"},
+    }
 
 
 FETCHED = {"hf_id": "Qwen/Qwen3-32B", "action": "fetched", "fetched_bytes": 65_535_705_088, "seconds": 812.4}

@@ -38,6 +38,7 @@ def test_what_is_put_back_after_a_failure_is_told_apart_from_what_was_changed() 
     assert progress.feed(ok("bundle", {"changed": True, "generation": 9})) == ["n1  routes  put back, generation 9"]
     document = progress.document()
     assert document["changed"] == [{"host": "n1", "what": "llmgw-chat.0.0.service"}]
+    assert progress.done == {("n1", "llmgw-chat.0.0.service"): {"created"}}, "what is put back was not done"
     assert document["put_back"] == [
         {"host": "n1", "what": "llmgw-chat.0.0.service"},
         {"host": "n1", "what": "routes"},
