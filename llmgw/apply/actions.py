@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from llmgw.apply.history import record_of
 from llmgw.apply.history_catalogs import copy_of
+from llmgw.apply.history_record import record_of
 from llmgw.apply.inputs import Inputs, inputs_of
 from llmgw.apply.lock import facts_of_a_host
 from llmgw.apply.moment import refuse_kept

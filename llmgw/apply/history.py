@@ -16,21 +16,14 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import TypeAdapter, ValidationError
 
 from llmgw.apply.processes import Process, is_gone, process
-from llmgw.apply.saved import planned_digest
 from llmgw.errors import LlmgwError
 from llmgw.fleet.store import write_atomically
-from llmgw.model.plan import Action, ActionKind, Plan, Publish
-from llmgw.plan.rollouts_text import withheld
-from llmgw.plan.text import summary_line
-
-if TYPE_CHECKING:
-    from llmgw.decide import Decision
 
 HISTORY_FORMAT = 1
 NAME = "history"
@@ -50,8 +43,6 @@ INTERRUPTED = "interrupted"
 ROLLBACK = "rollback"
 """What the command of an apply begins with that goes back."""
 
-_ACTIONS_LISTED = 4000
-_TITLES_LISTED = 400
 _SENTENCES_KEPT = 200
 _LONGEST_SENTENCE = 4000
 _CLOSED_AMONG = 50
@@ -127,47 +118,6 @@ class History:
 def directory_of(facts: Path, given: Path | None = None) -> Path:
     """Where the history of a fleet is: where it was said to be, else beside the facts cache."""
     return given or facts.parent / NAME
-
-
-def record_of(decision: Decision, catalog: Path, by: str) -> dict[str, Any]:
-    """What the history keeps of an apply that is about to begin, as JSON values, for `begin`.
-
-    `catalog` is the path that the catalog was read from, `by` says who applies it (`user@host`).
-    """
-    plan = decision.plan
-    out = withheld(plan)
-    changing = [action for action in plan.actions if action.kind is not ActionKind.KEEP]
-    done = [action for action in changing if action.replica not in out]
-    not_done = [action for action in changing if action.replica in out]
-    return {
-        "generation": plan.generation,
-        "last_generation": _last_generation(plan),
-        "planned": planned_digest(plan),
-        "by": by,
-        "summary": summary_line(plan),
-        "actions": [_listed(action) for action in done[:_ACTIONS_LISTED]],
-        "actions_left_out": max(0, len(done) - _ACTIONS_LISTED),
-        "withheld": [_listed(action) for action in not_done[:_ACTIONS_LISTED]],
-        "withheld_left_out": max(0, len(not_done) - _ACTIONS_LISTED),
-        "partly": any(one.refused for one in plan.rollouts),
-        "waves": [wave.title for wave in plan.waves[:_TITLES_LISTED]],
-        "catalog": {"digest": plan.inputs.catalog if plan.inputs else "", "path": str(catalog.absolute())},
-    }
-
-
-def _listed(action: Action) -> dict[str, Any]:
-    return {
-        "kind": action.kind.value,
-        "replica": action.replica,
-        "nodes": list(action.nodes),
-        "from_nodes": list(action.from_nodes),
-    }
-
-
-def _last_generation(plan: Plan) -> int:
-    """Every bundle has its own generation, those that put something back after a failure too."""
-    steps = (step for wave in plan.waves for part in (wave.steps, *wave.undo.values()) for step in part)
-    return plan.generation + sum(isinstance(step, Publish) for step in steps)
 
 
 def begin(directory: Path, run: str, record: Mapping[str, Any], command: str, now: float) -> list[str]:
@@ -348,20 +298,25 @@ def _prune(directory: Path, written: Path, now: float) -> list[str]:
                 kept.append(path)
             continue
         digest = record.catalog.digest
-        needed = record.outcome == DONE and digest not in good and len(good) < NEEDED
+        whole = record.outcome == DONE and not record.partly
+        needed = whole and digest not in good and len(good) < NEEDED
         at_work = record.outcome == RUNNING and not is_gone(record.process, record.began, now)
         if len(kept) < limit or needed or at_work or path == written:
             kept.append(path)
             catalogs.add(history_catalogs.path_of(directory, digest))
-            good |= {digest} if record.outcome == DONE else set()
+            good |= {digest} if whole else set()
+    stored = (directory / history_catalogs.FOLDER).glob("*.json")
+    unneeded = [*(set(files) - set(kept)), *(path for path in stored if path not in catalogs)]
+    return [said for path in sorted(unneeded) for said in _removed(path)]
+
+
+def _removed(path: Path) -> list[str]:
+    """Removes a file; the warning where that cannot be. What is no file is nobody's record."""
     try:
-        for path in set(files) - set(kept):
+        if path.is_file() or path.is_symlink():
             path.unlink(missing_ok=True)
-        for path in (directory / history_catalogs.FOLDER).glob("*.json"):
-            if path not in catalogs:
-                path.unlink(missing_ok=True)
     except OSError as error:
-        return [_unwritable(directory, error)]
+        return [_unwritable(path, error)]
     return []
 
 

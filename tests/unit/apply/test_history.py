@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from llmgw.apply import history, history_catalogs, processes
+from llmgw.apply import history, history_catalogs, history_record, processes
 from llmgw.apply.history_choice import rollback_target
 from llmgw.catalog.load import load_catalog
 from llmgw.decide import Options, decide
@@ -44,7 +44,7 @@ def record(catalog: Path) -> dict[str, Any]:
     wanted = load_catalog(catalog)
     inputs = PlanInputs(Digest(wanted.digest), Digest("sha256:inventory"))
     decision = decide(wanted, fleet(node("n1"), node("n2")), Options(inputs=inputs))
-    return history.record_of(decision, catalog, "ops@ctl1")
+    return history_record.record_of(decision, catalog, "ops@ctl1")
 
 
 def only(kept: Path, now: float = NOW) -> history.Record:
@@ -71,7 +71,7 @@ def test_what_a_refused_rollout_left_undone_is_told_from_what_was_done(catalog: 
 
     world.apply(catalog_of(wanted().services[0]))
     decision = decide(wanted("--new"), world.fleet)
-    told = history.record_of(decision, catalog, "ops@ctl1")
+    told = history_record.record_of(decision, catalog, "ops@ctl1")
     assert [(one["kind"], one["replica"]) for one in told["actions"]] == [("create", "more/0")]
     assert [(one["kind"], one["replica"]) for one in told["withheld"]] == [("update", "chat/0"), ("update", "chat/1")]
     assert told["partly"] is True

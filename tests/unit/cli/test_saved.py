@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from llmgw.apply import history
+from llmgw.apply import history, history_record
 from llmgw.apply.inputs import find_paths, read_inputs
 from llmgw.apply.saved import SavedOptions, read
 from llmgw.cli.saved import save
@@ -73,7 +73,7 @@ def test_a_saved_plan_that_was_carried_out_before_says_when_and_as_what(
     path = saved(directory, tmp_path / "plan.json", SavedOptions())
     inputs = read_inputs(find_paths(directory.path), time.time())
     decision = decide(inputs.catalog, inputs.fleet, Options(inputs=inputs.digests))
-    record = history.record_of(decision, directory.path / "catalog.yaml", "ops@ctl1")
+    record = history_record.record_of(decision, directory.path / "catalog.yaml", "ops@ctl1")
     kept = directory.path / "history"
     history.begin(kept, "abc123", record, "apply", 1_780_000_000.0)
     history.end(kept, "abc123", history.FAILED, [], 1_780_000_060.0)
