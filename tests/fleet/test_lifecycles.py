@@ -132,6 +132,6 @@ def test_a_full_disk_of_llmgw_itself_leaves_what_runs_alone(host: EngineHost) ->
     pid = host.show(old.name, "MainPID")
     changed = host.sim("pretended", 18001, "--max-num-seqs", "3")
     results = host.apply(changed, state_dir=STATE)
-    assert "No space left on device" in results.msg
+    assert "cannot be written: the disk is full" in results.msg
     assert host.show(old.name, "MainPID") == pid
     assert host.serves(18001)

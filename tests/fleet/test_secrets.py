@@ -36,7 +36,7 @@ profiles:
     HF_TOKEN: hf-token}}
   plain: {model: pretend, engine: sim, devices: cpu}
 services:
-  keyed: {profiles: [keyed], drain_timeout: 5s}
+  keyed: {profiles: [keyed], drain_timeout: 5s, rollout: {max_surge: 0}}
   plain: {profiles: [plain], replicas: 2, spread: node, drain_timeout: 5s}
 gateway: {listen: "0.0.0.0:8080", probe_interval: 0.5s}
 """
