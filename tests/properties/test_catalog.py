@@ -217,7 +217,7 @@ def _bad_name(document: Data) -> tuple[str, bool]:
 
 
 def _unsupported(document: Data) -> tuple[str, bool]:
-    document["services"]["planted-g"] = {"profiles": first(document, "profiles"), "rollout": {"canary": True}}
+    document["services"]["planted-g"] = {"profiles": first(document, "profiles"), "admission": {"max_queue": 8}}
     return "catalog-unsupported", False
 
 
