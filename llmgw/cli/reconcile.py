@@ -11,7 +11,7 @@ import typer
 from llmgw.apply.inputs import find_paths
 from llmgw.apply.moment import refuse_kept
 from llmgw.cli import exits, options
-from llmgw.cli.reconcile_run import address, alone, checked, duration, ending, rounds, speaker, teller
+from llmgw.cli.reconcile_run import address, alone, checked, duration, ending, last_word, rounds, speaker, teller
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -87,4 +87,6 @@ def reconcile(
             return rounds(loop, told, end, say, seconds)
         ended = loop.round()
         told()
+        if not only_news and not as_json:
+            print(last_word(ended.outcome))
         return exits.OK if ended.status == exits.CHANGES and not detailed_exitcode else ended.status

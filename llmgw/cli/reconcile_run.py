@@ -94,6 +94,24 @@ def rounds(loop: Loop, told: Callable[[], None], end: Ending, say: Callable[[New
     return exits.INTERRUPTED if cut or end.interrupted else exits.OK
 
 
+_LAST_WORDS = {
+    "in-order": "Nothing to do: the fleet is as the catalog wants it.",
+    "mended": "Mended: the fleet is as the catalog wants it.",
+    "withheld": "Not mended, for the reasons above; `llmgw apply` does it by hand.",
+    "would-mend": "Nothing was changed: a round without --dry-run would do this.",
+    "changed": "Nothing was done: what the plan was made from had changed by then. The next round looks again.",
+    "failed": "The apply failed, see above; what serves goes on serving.",
+    "error": "Nothing was done, see above.",
+    "interrupted": "Interrupted; the next round or `llmgw apply` finishes what was begun.",
+}
+"""Of one round that somebody looks at, by how it ended."""
+
+
+def last_word(outcome: str) -> str:
+    """What a person who asked for one round is told at its end."""
+    return _LAST_WORDS[outcome]
+
+
 def speaker(*, as_json: bool, timed: bool) -> Callable[[News], None]:
     """Prints news on stdout, with `timed` behind the time of day."""
 

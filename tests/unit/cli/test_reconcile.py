@@ -15,10 +15,10 @@ import typer
 
 from llmgw.apply.lock import held
 from llmgw.apply.reconcile_loop import Round
-from llmgw.apply.reconcile_metrics import ReconcileCollector
+from llmgw.apply.reconcile_metrics import OUTCOMES, ReconcileCollector
 from llmgw.apply.reconcile_report import News
 from llmgw.apply.reconcile_state import LOCK, STATE
-from llmgw.cli.reconcile_run import Ending, address, duration, ending, rounds, speaker, teller
+from llmgw.cli.reconcile_run import Ending, address, duration, ending, last_word, rounds, speaker, teller
 from llmgw.errors import LlmgwError
 from tests.support.fleet_directory import Called, FleetDirectory
 
@@ -195,3 +195,8 @@ def test_lines_are_text_or_json_and_nothing_in_them_steers_a_terminal(capsys: py
         "gone": True,
     }
     assert document["at"].endswith("Z")
+
+
+def test_one_round_has_a_last_word_however_it_ends() -> None:
+    assert {outcome: last_word(outcome) for outcome in OUTCOMES}.keys() == set(OUTCOMES)
+    assert last_word("in-order").startswith("Nothing to do")
