@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from llmgw.model.ids import DeviceId, NodeName, ReplicaId, ServiceName
 from llmgw.model.placement import Assignment
-from llmgw.model.replica import ServiceSpec
+from llmgw.model.replica import ProfileSpec, ServiceSpec
 from llmgw.placement.board import Board
 from llmgw.placement.instances import Instance
 from llmgw.placement.keep import kept
@@ -64,13 +64,20 @@ class StandIns:
 
     def _place(self, guest: ServiceSpec, replica: ReplicaId) -> Assignment | None:
         for profile in guest.profiles:
-            passed_over: set[NodeName] = set()
+            passed_over = self._without_weights(guest, profile)
             while (place := self._board.find(guest, profile, replica, outside=passed_over)) is not None:
                 busy = [member.node for member in place.members if self._is_busy(member.node, member.devices)]
                 if not busy:
                     return place
                 passed_over.update(busy)
         return None
+
+    def _without_weights(self, guest: ServiceSpec, profile: ProfileSpec) -> set[NodeName]:
+        """The nodes that are not known to have the weights, where others are: what serves for a while is not worth a
+        copy of them, and a start without them would end a rollout that goes well in place.
+        """
+        holders = self._board.ask(guest, profile).holders
+        return {name for name in self._board.ledgers if name not in holders} if holders else set()
 
     def _is_busy(self, node: NodeName, devices: Sequence[DeviceId]) -> bool:
         return any((node, device) in self._held for device in devices)

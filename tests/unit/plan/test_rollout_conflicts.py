@@ -176,3 +176,25 @@ def test_no_service_has_a_second_stand_in_before_each_has_one_that_needs_one() -
     decision, after = then(world, wanted)
     assert [len(rollout.stand_ins) for rollout in decision.plan.rollouts] == [1, 1]
     assert decide(wanted, after.fleet).plan.waves == ()
+
+
+def test_a_stand_in_goes_only_where_the_weights_are_if_anybody_knows_where() -> None:
+
+    here = contract.Weights(
+        "/srv/models/smol.gguf", "/srv/models/smol.gguf", layout="gguf", size_bytes=1, complete=True
+    )
+    world = running(fleet(node("n1", gpus=1), node("n2", gpus=1)), catalog(of_cards("a", 1, 1)))
+    (home,) = {name.partition("@")[2] for name in world.running("a")}
+    wanted = catalog(of_cards("a", 1, 1, "--new"))
+
+    def stand_ins(*holders: str) -> tuple[str, ...]:
+        nodes = []
+        for one in world.fleet.nodes:
+            assert one.facts is not None
+            nodes.append(with_facts(one, replace(one.facts, weights=(here,) if one.name in holders else ())))
+        (rollout,) = decide(wanted, replace(world.fleet, nodes=tuple(nodes))).plan.rollouts
+        return rollout.stand_ins
+
+    assert stand_ins() == ("a/1",)
+    assert stand_ins("n1", "n2") == ("a/1",)
+    assert stand_ins(home) == ()
