@@ -56,7 +56,7 @@ def test_the_plan_names_who_gives_way_to_whom_and_why() -> None:
     assert done(decision, "batch/0").reasons == ("it gives way to chat/0 (priority 10 over 0)",)
     assert {one.gave_way_to for one in decision.plan.unplaced} == {"chat/0"}
     lines = plan_lines(decision.plan)
-    assert "    it gives way to chat/0 (priority 10 over 0)" in lines
+    assert "    each: it gives way to chat/0 (priority 10 over 0)" in lines
     assert "    batch/0, batch/1 gave way to chat/0" in lines
 
 
