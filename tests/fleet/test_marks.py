@@ -88,6 +88,6 @@ def test_a_node_whose_disk_is_full_is_told_and_the_other_is_marked(lab: Lab, sit
     lab.ssh("n3", fill, check=True)
     done = ended(site.llmgw("nodes", "drain", "n2", "n3"), status=1)
     assert "n2  drained now" in done.out
-    assert "n3  FAILED: The marks cannot be made: [Errno 28] No space left on device" in done.err
+    assert "n3  FAILED: Not every mark could be made or taken away: [Errno 28] No space left on device" in done.err
     assert sorted(lab.ssh("n3", f"ls -A {STATE}", check=True).stdout.split()) == ["full", "marks.lock"]
     assert states(site) == {"n2": "ok,drained", "n3": "ok"}

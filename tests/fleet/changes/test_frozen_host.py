@@ -73,6 +73,7 @@ def test_a_host_that_is_frozen_before_an_apply_is_named_and_the_others_are_chang
     _converges(fleet, 30)
 
 
+@pytest.mark.long
 def test_a_host_that_freezes_in_its_own_step_ends_the_rollout_within_its_timeout(fleet: ChangedFleet) -> None:
     _write(fleet, 40)
     with _frozen_once(fleet, VICTIM, started_on=VICTIM, argument=40):

@@ -35,6 +35,7 @@ def test_stories_have_edits_and_disturbances_of_every_kind() -> None:
     }
 
 
+@pytest.mark.long
 def test_random_catalogs_converge_one_after_another(fleet: ChangedFleet) -> None:
     lines: list[str] = []
     seed = int(os.environ.get("LLMGW_CHANGES_SEED", SEED))

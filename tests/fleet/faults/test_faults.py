@@ -36,7 +36,7 @@ def site(prepared: FaultSite) -> Iterator[FaultSite]:
     ("step", "fault"),
     [
         ("units", "kill controller"),
-        ("units", "crash node"),
+        pytest.param("units", "crash node", marks=pytest.mark.long),
         pytest.param("start", "freeze node", marks=pytest.mark.long),
         pytest.param("start", "disk full", marks=pytest.mark.long),
         pytest.param("stop", "cut from gateway", marks=pytest.mark.long),

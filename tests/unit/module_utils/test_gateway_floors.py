@@ -42,6 +42,11 @@ def test_endpoints_that_a_gateway_does_not_know_are_not_waited_for() -> None:
     assert len(short(seen(c1=None, c2="failed"), [FLOOR])) == 1
 
 
+def test_what_a_run_that_was_cut_off_left_draining_is_not_waited_for() -> None:
+    assert short(seen(c1="draining"), [FLOOR]) == ()
+    assert len(short(seen(c1="draining", c2="failed"), [FLOOR])) == 1
+
+
 @pytest.mark.parametrize(
     "reading",
     [Reading(runs=False), Reading(runs=True, trouble="no answer"), Reading(runs=True, generation=None)],
