@@ -10,7 +10,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,6 +157,12 @@ def said(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Said:
     return Said(outputs, captured, holding)
 
 
+def walked(folder: Path) -> Iterator[Path]:
+    """The files below a folder, for as long as its folders stay."""
+    with suppress(FileNotFoundError):
+        yield from folder.rglob("*")
+
+
 @contextmanager
 def watched(folder: Path) -> Iterator[list[Path]]:
     """Files below the folder of temporary files that hold a value at any time until the end."""
@@ -166,7 +172,8 @@ def watched(folder: Path) -> Iterator[list[Path]]:
 
     def watch() -> None:
         while not end.wait(0.05):
-            for path in folder.rglob("*"):
+            # What goes away while it is walked through is no fault: the next look begins anew.
+            for path in walked(folder):
                 try:
                     text = path.read_text(errors="replace")
                 except OSError:
