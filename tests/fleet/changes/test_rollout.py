@@ -9,7 +9,7 @@ from tests.fleet.changes.fleet import ChangedFleet
 from tests.fleet.changes.rolling import roll
 from tests.fleet.changes.wishes import Service, Wish
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 def wish(argument: int) -> Wish:
