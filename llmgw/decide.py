@@ -180,6 +180,7 @@ def _ordered(
     dead = [one for one in by_kind[ActionKind.START] + by_kind[ActionKind.UPDATE] if one.action.replica not in rolled]
     # What does not run takes nothing away: it comes first, unless it waits for a device that somebody else must leave.
     leaving = {device for change in starting for device in devices_held(change)}
+    # What needs a device that a rollout gives up comes after all rollouts.
     last = [one for one in dead if one.action.replica in late]
     dead = [one for one in dead if one.action.replica not in late]
     waiting = {change.action.replica for change in dead if devices_needed(change) & leaving}

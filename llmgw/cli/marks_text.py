@@ -110,11 +110,15 @@ def _node_sentence(mark: str, action: str, first: str | None) -> str:
             return f"was {mark} already; the reason is now another one"
         case "removed":
             return f"its {_NOUN[mark]} mark is gone"
+        case "failed":
+            return f"its {_NOUN[mark]} mark could not be made or taken away"
         case _:
             return f"was not {mark} by a mark" if first is None else f"was {mark} already{first}"
 
 
 def _device_sentence(name: str, one: Mapping[str, Any]) -> str:
+    if one["action"] == "failed":
+        return f"the mark of {name} could not be taken away"
     if one["action"] != "removed":
         return f"{name} was not quarantined"
     found = one.get("found")

@@ -109,7 +109,7 @@ class Order:
             self.waves.append(Wave(title, (MarkDevices(tuple(devices)),)))
 
     def revive(self, changes: Sequence[Change], arrivals: Mapping[ReplicaId, Serving]) -> None:
-        """A wave that starts replicas again which do not run: they take nothing away."""
+        """A wave that starts or replaces replicas that serve nobody now: they take nothing away."""
         if changes:
             self._replace(changes, arrivals)
 

@@ -41,12 +41,18 @@ def lines(verb: str, one: Node, *marks: dict[str, Any], inventory: Path | None =
         ("cordon", "cordoned", "kept", "n1  was cordoned already"),
         ("uncordon", "cordoned", "removed", "n1  its cordon mark is gone"),
         ("uncordon", "cordoned", "kept", "n1  was not cordoned by a mark"),
+        ("uncordon", "cordoned", "failed", "n1  its cordon mark could not be made or taken away"),
         ("drain", "drained", "set", "n1  drained now"),
         ("undrain", "drained", "removed", "n1  its drain mark is gone"),
     ],
 )
 def test_each_change_is_one_sentence(verb: str, name: str, action: str, sentence: str) -> None:
     assert lines(verb, node("n1"), mark(name, action)) == [sentence]
+
+
+def test_a_device_whose_mark_could_not_go_is_not_said_to_have_none() -> None:
+    said = lines("clear", node("n1"), mark("quarantined", "failed", device="GPU-x"))
+    assert said == ["n1  the mark of GPU-x could not be taken away"]
 
 
 def test_who_was_first_and_why_is_told() -> None:
