@@ -10,12 +10,13 @@ from llmgw.catalog.parallelism import CPU, shape
 from llmgw.catalog.ports import ports
 from llmgw.catalog.schema.document import Document
 from llmgw.catalog.schema.gateway import Fleet, Gateway
-from llmgw.catalog.schema.services import Rollout, Service
+from llmgw.catalog.schema.services import Rollout, Service, Split
 from llmgw.model.ids import DeviceClass, EngineKind, ModelName, ProfileName, ServiceName
 from llmgw.model.replica import (
     AdmissionSpec,
     ApiKeySpec,
     CanarySpec,
+    CanarySplit,
     Catalog,
     FleetSpec,
     GatewaySpec,
@@ -64,8 +65,14 @@ def _service(document: Document, name: str) -> ServiceSpec:
             queue_timeout_s=service.admission.queue_timeout,
         ),
         policy=service.routing.policy,
+        fallbacks=tuple(map(ServiceName, service.routing.fallbacks)),
+        split=_split(service.routing.split),
         drain_timeout_s=service.drain_timeout,
     )
+
+
+def _split(split: Split | None) -> CanarySplit | None:
+    return None if split is None else CanarySplit(ServiceName(split.service), split.percent / 100)
 
 
 def _rollout(rollout: Rollout) -> RolloutSpec:
@@ -141,6 +148,7 @@ def _gateway(gateway: Gateway) -> GatewaySpec:
                 max_concurrency=key.max_concurrency,
                 requests_per_minute=key.requests_per_minute,
                 tokens_per_minute=key.tokens_per_minute,
+                priority=key.priority,
             )
             for name, key in sorted(gateway.keys.items())
         ),
@@ -149,7 +157,11 @@ def _gateway(gateway: Gateway) -> GatewaySpec:
         connect_timeout_s=gateway.timeouts.connect,
         first_byte_timeout_s=gateway.timeouts.first_byte,
         idle_timeout_s=gateway.timeouts.idle,
+        total_timeout_s=gateway.timeouts.total,
         probe_interval_s=gateway.probe_interval,
+        workers=gateway.workers,
+        access_log=gateway.access_log,
+        explain_share=gateway.explain_percent / 100,
     )
 
 

@@ -96,6 +96,14 @@ class AdmissionSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class CanarySplit:
+    """A share of a service's requests that another service answers: `share` is from 0 to 1 (G4)."""
+
+    service: ServiceName
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceSpec:
     """What clients call (C3). `profiles` are in order of preference."""
 
@@ -109,7 +117,10 @@ class ServiceSpec:
     priority: int = 0
     rollout: RolloutSpec = field(default_factory=RolloutSpec)
     admission: AdmissionSpec = field(default_factory=AdmissionSpec)
-    policy: str = "least-inflight"
+    policy: str = "cost"
+    fallbacks: tuple[ServiceName, ...] = ()
+    """Services that answer in its place, the first that can, while none of its replicas is ready."""
+    split: CanarySplit | None = None
     drain_timeout_s: int = 60
 
 
@@ -124,6 +135,8 @@ class ApiKeySpec:
     max_concurrency: int | None = None
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
+    priority: int = 0
+    """Of two requests that wait, the one of higher priority goes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +153,14 @@ class GatewaySpec:
     connect_timeout_s: float = 2.0
     first_byte_timeout_s: float = 600.0
     idle_timeout_s: float = 120.0
+    total_timeout_s: float | None = None
     probe_interval_s: float = 1.0
+    workers: int = 1
+    """Processes that serve clients."""
+    access_log: str | None = None
+    """Path of a file of JSON lines; None: no access log."""
+    explain_share: float = 0.01
+    """Share of requests whose routing is kept for /api/v1/explain."""
 
 
 GATEWAYS = "gateways"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId, ServiceName
-from llmgw.model.replica import AdmissionSpec, GatewaySpec
+from llmgw.model.replica import AdmissionSpec, CanarySplit, GatewaySpec
 
 BUNDLE_FORMAT = 1
 
@@ -27,6 +27,7 @@ class Endpoint:
     draining: bool = False
     health_path: str = "/health"
     models_path: str = "/v1/models"
+    metrics_path: str = "/metrics"
     process_digest: str | None = None
     """Changes when the replica restarts as something else: caches about the endpoint start anew."""
     api_key_env: str | None = None
@@ -50,17 +51,21 @@ class Route:
     endpoints: tuple[Endpoint, ...]
     desired: int
     priority: int = 0
-    policy: str = "least-inflight"
+    policy: str = "cost"
     admission: AdmissionSpec = field(default_factory=AdmissionSpec)
     fallbacks: tuple[ServiceName, ...] = ()
+    split: CanarySplit | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """All routes, sorted by service, and the gateway's settings."""
+    """All routes, sorted by service, and the gateways' settings. `gateways`: how many gateway hosts there are, among
+    which limits are divided (G11).
+    """
 
     routes: tuple[Route, ...]
     gateway: GatewaySpec = field(default_factory=GatewaySpec)
+    gateways: int = 1
 
 
 @dataclass(frozen=True, slots=True)

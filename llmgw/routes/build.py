@@ -124,6 +124,8 @@ def _route(service: ServiceSpec, endpoints: Iterable[Endpoint]) -> Route:
         priority=service.priority,
         policy=service.policy,
         admission=service.admission,
+        fallbacks=service.fallbacks,
+        split=service.split,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from llmgw.catalog.schema.base import Entry, Expects, Later
+from llmgw.catalog.schema.base import Entry, Expects
 from llmgw.catalog.schema.durations import Interval, PositiveSeconds
 from llmgw.catalog.schema.types import (
     AbsolutePath,
@@ -23,7 +23,6 @@ from llmgw.catalog.schema.types import (
     Table,
 )
 
-_NO_RATES = "keys are limited by `max_concurrency` alone"
 _EXAMPLE_HASH = "0123456789abcdef" * 4
 
 
@@ -49,11 +48,22 @@ class ApiKey(Entry):
     max_concurrency: Count | None = Field(
         default=None, description="Requests in flight at a time. Default: no limit.", examples=[8]
     )
-    requests_per_minute: Annotated[Count | None, Later(_NO_RATES)] = Field(
-        default=None, description="Requests in a minute.", examples=[600]
+    requests_per_minute: Count | None = Field(
+        default=None, description="Requests in a minute, over all gateways. Default: no limit.", examples=[600]
     )
-    tokens_per_minute: Annotated[Annotated[int, Expects("a whole number, at least 1")] | None, Later(_NO_RATES)] = (
-        Field(default=None, ge=1, le=10**12, description="Tokens in a minute, in and out.", examples=[1_000_000])
+    tokens_per_minute: Annotated[int | None, Expects("a whole number, at least 1")] = Field(
+        default=None,
+        ge=1,
+        le=10**12,
+        description="Tokens in a minute, in and out, over all gateways. Default: no limit.",
+        examples=[1_000_000],
+    )
+    priority: Annotated[int, Expects("a whole number from -1000 to 1000")] = Field(
+        default=0,
+        ge=-1000,
+        le=1000,
+        description="Of requests that wait for the same service, those of higher priority go first.",
+        examples=[10],
     )
 
 
@@ -63,6 +73,9 @@ class Timeouts(Entry):
     connect: Interval = Field(default=2.0, description="Until a connection to a replica stands.", examples=["2s"])
     first_byte: Interval = Field(default=600.0, description="Until a replica begins to answer.", examples=["10m"])
     idle: Interval = Field(default=120.0, description="Between two pieces of an answer.", examples=["2m"])
+    total: Interval | None = Field(
+        default=None, description="For a request as a whole. Default: as long as pieces come.", examples=["1h"]
+    )
 
 
 class Gateway(Entry):
@@ -79,9 +92,7 @@ class Gateway(Entry):
         description="SHA-256 of the token that the admin listener asks for, made like that of a key.",
         examples=[_EXAMPLE_HASH],
     )
-    tls: Annotated[Tls | None, Later("the gateway serves plain HTTP, put a TLS proxy in front of it")] = Field(
-        default=None, description="TLS of the data listener."
-    )
+    tls: Tls | None = Field(default=None, description="TLS of the data listener. Default: plain HTTP.")
     keys: Table[Name, ApiKey] = Field(default_factory=dict, description="Clients' keys by name.")
     max_body_mib: Annotated[int, Expects("a whole number of MiB (2^20 bytes), at least 1")] = Field(
         default=32, ge=1, le=4096, description="Largest request that is taken, in MiB.", examples=[32]
@@ -89,6 +100,21 @@ class Gateway(Entry):
     timeouts: Timeouts = Field(default_factory=Timeouts, description="How long the gateway waits for a replica.")
     probe_interval: Interval = Field(
         default=1.0, description="How often each replica is asked whether it is ready.", examples=["1s"]
+    )
+    workers: Annotated[int, Expects("a whole number from 1 to 128")] = Field(
+        default=1, ge=1, le=128, description="Processes that serve clients on each gateway host.", examples=[4]
+    )
+    access_log: AbsolutePath | None = Field(
+        default=None,
+        description="File on the gateway hosts that gets one line of JSON a request. Default: no access log.",
+        examples=["/var/log/llmgw/access.jsonl"],
+    )
+    explain_percent: Annotated[float, Expects("a number from 0 to 100")] = Field(
+        default=1,
+        ge=0,
+        le=100,
+        description="Of how many requests in a hundred the gateway keeps why they went where they went.",
+        examples=[1],
     )
 
 

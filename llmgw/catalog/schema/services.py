@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from llmgw.catalog.schema.base import Entry, Expects, Later
+from llmgw.catalog.schema.base import Entry, Expects
 from llmgw.catalog.schema.durations import Interval, PositiveSeconds, Seconds
 from llmgw.catalog.schema.types import (
     Count,
@@ -15,11 +15,10 @@ from llmgw.catalog.schema.types import (
     Name,
     OneOrMany,
     ServedName,
+    ServiceKey,
 )
 
-_NO_QUEUE = "there is no queue, what is above `max_concurrency` is answered with 429 at once"
-
-Policy = Literal["least-inflight", "round-robin", "random"]
+Policy = Literal["cost", "least-inflight", "round-robin", "session", "random"]
 
 
 class Canary(Entry):
@@ -72,14 +71,25 @@ class Admission(Entry):
 
     max_concurrency: Count | None = Field(
         default=None,
-        description="Requests in flight at a time; above it clients get 429. Default: no limit.",
+        description="Requests in flight at a time; others wait, or get 429 where none may wait. Default: no limit.",
         examples=[64],
     )
-    max_queue: Annotated[Count | None, Later(_NO_QUEUE)] = Field(
-        default=None, description="Requests that may wait for their turn.", examples=[128]
+    max_queue: Count | None = Field(
+        default=None,
+        description="Requests that may wait for their turn; above it clients get 429. Default: none waits.",
+        examples=[128],
     )
-    queue_timeout: Annotated[Interval | None, Later(_NO_QUEUE)] = Field(
-        default=None, description="How long a request may wait.", examples=["30s"]
+    queue_timeout: Interval | None = Field(
+        default=None, description="How long a request may wait; then it gets 429. Default: 30s.", examples=["30s"]
+    )
+
+
+class Split(Entry):
+    """A share of a service's requests that goes to another service, to try that one."""
+
+    service: ServiceKey = Field(description="The service that gets them.", examples=["chat-next"])
+    percent: Annotated[float, Expects("a number from 0 to 100")] = Field(
+        ge=0, le=100, description="How many of a hundred requests.", examples=[5]
     )
 
 
@@ -87,9 +97,21 @@ class Routing(Entry):
     """How a gateway chooses among the replicas of a service."""
 
     policy: Policy = Field(
-        default="least-inflight",
-        description="`least-inflight`: the one with the fewest requests in flight; `round-robin`: in turn; `random`.",
+        default="cost",
+        description="`cost`: the one that is reckoned to answer first, by what it has to do and what it has cached;"
+        " `least-inflight`: the one with the fewest requests in flight; `round-robin`: in turn; `session`: like `cost`,"
+        " and requests with the same `x-session-id` are taken to be cached where the last one went; `random`.",
         examples=["least-inflight"],
+    )
+    fallbacks: OneOrMany[ServiceKey] = Field(
+        default=(),
+        description="Services that answer in its place while none of its own replicas is ready, the first that can.",
+        examples=[["chat-small"]],
+    )
+    split: Split | None = Field(
+        default=None,
+        description="A share of the requests that another service answers. Default: none.",
+        examples=[{"service": "chat-next", "percent": 5}],
     )
 
 

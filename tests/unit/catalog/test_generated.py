@@ -69,7 +69,7 @@ def test_editors_are_told_the_dialect_and_no_address() -> None:
     schema = json_schema()
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert "$id" not in schema
-    assert "Not in this version" in schema["$defs"]["Admission"]["properties"]["max_queue"]["description"]
+    assert "Not in this version" in schema["$defs"]["Model"]["properties"]["parameters_b"]["description"]
 
 
 def validator() -> Any:

@@ -94,12 +94,7 @@ def test_every_default_would_be_taken_if_it_were_written() -> None:
 def test_unsupported_fields_are_those_known_to_be() -> None:
     later = {path for path, (_, _, field) in FIELDS.items() if slot_of(field).mark(Later)}
     assert later == {
-        "gateway.keys.NAME.requests_per_minute",
-        "gateway.keys.NAME.tokens_per_minute",
-        "gateway.tls",
         "models.NAME.parameters_b",
-        "services.NAME.admission.max_queue",
-        "services.NAME.admission.queue_timeout",
     }
 
 
