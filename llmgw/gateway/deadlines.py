@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One clock for all requests: a sweep finds the deadlines that passed and the connections that idled too long.
+"""One clock for all requests and connections: a sweep finds the deadlines that passed.
 
 A timer per request would cost more than the request's own accounting; a quarter of a second more on a timeout costs
 nobody.
@@ -11,7 +11,9 @@ import asyncio
 
 import structlog
 
+from llmgw.gateway.client import ClientConnection
 from llmgw.gateway.dataplane import DataPlane
+from llmgw.gateway.exchange import Exchange
 from llmgw.gateway.upstream import IDLE_LIMIT_S
 
 SWEEP_S = 0.25
@@ -28,10 +30,11 @@ async def keep_deadlines(plane: DataPlane, sweep_s: float = SWEEP_S) -> None:
 
 def sweep(plane: DataPlane, now: float) -> None:
     """Ends what is overdue at loop time `now`."""
-    for exchange in tuple(plane.exchanges):
-        if exchange.deadline < now:
+    pending: list[Exchange | ClientConnection] = [*plane.exchanges, *plane.clients]
+    for waiting in pending:
+        if waiting.deadline < now:
             try:
-                exchange.expire(now)
+                waiting.expire()
             except Exception:  # one request's bug must not stop the clock of the others
                 log.exception("a request's deadline could not be kept")
     for endpoint in plane.table.everywhere():

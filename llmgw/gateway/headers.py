@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llmgw.gateway.asgi import RawHeaders
-from llmgw.gateway.refusal import ENCODED_BODY, TRANSFER_CODING, Refusal
+from llmgw.gateway.refusal import ENCODED_BODY, NO_WEBSOCKETS, TRANSFER_CODING, Refusal
 
 HOP_BY_HOP = frozenset(
     {
@@ -23,23 +23,50 @@ HOP_BY_HOP = frozenset(
 )
 """RFC 9110, 7.6.1, and two names of older practice."""
 
-READ_HERE = frozenset({b"content-length", b"content-encoding", b"authorization", b"transfer-encoding"})
-KEPT_FROM_ENGINES = HOP_BY_HOP | READ_HERE | {b"host", b"expect", b"cookie", b"x-api-key", b"api-key"}
-"""The gateway writes its own host, framing and authorization; a client's credentials end here."""
+READ_HERE = frozenset(
+    {
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"expect",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-api-key",
+        b"x-request-id",
+    }
+)
+KEPT_FROM_ENGINES = HOP_BY_HOP | READ_HERE | {b"host", b"cookie", b"api-key", b"http2-settings"}
+"""The gateway writes its own host, framing, request id and authorization; a client's credentials end here."""
+READ_AND_PASSED_ON = frozenset({b"content-type", b"x-session-id"})
 
 INTERNAL = b"x-llmgw-"
+EXPLAIN = b"x-llmgw-explain"
+_KNOWN = KEPT_FROM_ENGINES | READ_AND_PASSED_ON
 _HARMLESS = frozenset({b"keep-alive", b"close", b""})
 _NONE: frozenset[bytes] = frozenset()
 
 
 @dataclass(slots=True)
 class RequestHead:
-    """A client's headers, read once. `forward` is the block for the engine, each line ended."""
+    """A request's head, read once. `forward` is the block for the engine, each line ended."""
 
     forward: bytes
+    method: bytes = b"POST"
+    target: bytes = b"/"
+    keep: bool = True
+    """Whether the client's connection goes on after this request."""
+    old_http: bool = False
+    """Whether it is not HTTP/1.1."""
     authorization: bytes | None = None
     """None: absent. Two such headers are joined with a comma, which no key matches."""
+    api_key: bytes | None = None
+    """`x-api-key`, as Anthropic's clients send it; two are joined as well."""
     content_length: int | None = None
+    content_type: bytes = b""
+    request_id: bytes | None = None
+    session: bytes | None = None
+    expects_continue: bool = False
+    explain: bool = False
     refusal: Refusal | None = None
 
 
@@ -49,13 +76,18 @@ def read_request(headers: RawHeaders) -> RequestHead:
     lines: list[bytes] = []
     of_this_hop = _NONE
     for name, value in headers:
-        if name in KEPT_FROM_ENGINES:
+        if name in _KNOWN:
             if name == b"connection":
                 of_this_hop |= _tokens(value)
             elif name in READ_HERE:
                 _read(head, name, value)
+            elif name in READ_AND_PASSED_ON:
+                _note(head, name, value)
+                lines += (name, b": ", value, b"\r\n")
         elif not name.startswith(INTERNAL):
             lines += (name, b": ", value, b"\r\n")
+        elif name == EXPLAIN:
+            head.explain = True
     if of_this_hop:
         kept = [(name, value) for name, value in headers if name not in of_this_hop and name != b"connection"]
         head.forward = read_request(kept).forward
@@ -64,12 +96,29 @@ def read_request(headers: RawHeaders) -> RequestHead:
     return head
 
 
-def _read(head: RequestHead, name: bytes, value: bytes) -> None:
+def _note(head: RequestHead, name: bytes, value: bytes) -> None:
+    """Takes a header in that the engine gets too."""
+    if name == b"content-type":
+        head.content_type = value
+    else:
+        head.session = value
+
+
+def _read(head: RequestHead, name: bytes, value: bytes) -> None:  # noqa: C901 - one branch a header
     """Takes one of the gateway's own headers in."""
     if name == b"content-length":
         head.content_length = int(value) if value.isdigit() else None
     elif name == b"authorization":
         head.authorization = value if head.authorization is None else head.authorization + b"," + value
+    elif name == b"x-api-key":
+        head.api_key = value if head.api_key is None else head.api_key + b"," + value
+    elif name == b"x-request-id":
+        head.request_id = value
+    elif name == b"expect":
+        head.expects_continue = value.lower() == b"100-continue"
+    elif name == b"upgrade":
+        if value.strip().lower() == b"websocket":
+            head.refusal = NO_WEBSOCKETS
     elif name == b"content-encoding":
         if value.strip().lower() not in {b"", b"identity"}:
             head.refusal = ENCODED_BODY

@@ -51,8 +51,6 @@ class Refusal:
             headers.append((b"allow", self.allow.encode()))
         if self.status == 401:  # noqa: PLR2004
             headers.append((b"www-authenticate", b"Bearer"))
-        if self.close:
-            headers.append((b"connection", b"close"))
         return headers
 
 
@@ -106,6 +104,7 @@ NO_BUNDLE = Refusal(
 )
 UNREADABLE = Refusal(400, "invalid_request", "This is not a valid HTTP/1.1 request.", close=True)
 HEAD_TOO_LARGE = Refusal(431, "headers_too_large", "The request's headers are too large.", close=True)
+NO_WEBSOCKETS = Refusal(501, "no_websockets", "This gateway does not serve websockets: use HTTP with `stream`.", close=True)
 NOT_FOUND = Refusal(404, "not_found", "This gateway does not serve this path.")
 NO_KEY = Refusal(401, "missing_api_key", "You did not provide an API key: send it as `Authorization: Bearer KEY`.")
 WRONG_KEY = Refusal(401, "invalid_api_key", "The API key is not known to this gateway.")

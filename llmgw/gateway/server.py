@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that knows uvicorn's inside: its HTTP protocol with gaps closed, and the way to a client's connection.
+"""The one place that knows uvicorn's inside: its server, and its HTTP protocol with gaps closed for the admin listener.
 
 Written against uvicorn 0.54; tests/gateway holds it to what is said here.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from llmgw.gateway.asgi import Send
+from llmgw.gateway.answer import refused
 from llmgw.gateway.refusal import HEAD_TOO_LARGE, UNREADABLE, Refusal
 
 MOST_SENT_AHEAD = 64
@@ -53,7 +53,7 @@ class ClientProtocol(HttpToolsProtocol):
         if began_before:
             self._head_bytes += len(data)
             if self._head_bytes > MOST_HEAD_BYTES:
-                self._refuse(HEAD_TOO_LARGE, b"431 Request Header Fields Too Large")
+                self._refuse(HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """A head begins."""
@@ -81,14 +81,12 @@ class ClientProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP request, unless another answer has begun, and closes."""
         del msg
-        self._refuse(UNREADABLE, b"400 Bad Request")
+        self._refuse(UNREADABLE)
 
-    def _refuse(self, refused: Refusal, status: bytes) -> None:
+    def _refuse(self, why: Refusal) -> None:
         running = self._let_go()
         if running is None or not running.response_started:
-            body = refused.body()
-            lines = b"".join(b"%b: %b\r\n" % header for header in refused.headers(body))
-            self.transport.write(b"HTTP/1.1 " + status + b"\r\n" + lines + b"\r\n" + body)
+            self.transport.write(refused(why).bytes(close=True))
         self.transport.close()
 
     def _await_head(self) -> None:
@@ -126,9 +124,3 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Captures none."""
         yield
-
-
-def client_transport(send: Send) -> asyncio.Transport:
-    """The client's connection behind uvicorn's `send`, by which an answer is cut off."""
-    transport: asyncio.Transport = send.__self__.transport  # type: ignore[attr-defined]
-    return transport

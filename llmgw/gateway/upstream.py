@@ -139,7 +139,12 @@ class Connection(asyncio.Protocol):
             return
         if self._complete:
             self._finish(receiver)
-        elif self._pieces and receiver.on_body(self._taken(), complete=False) and self._receiver is receiver:
+        elif (
+            (self._pieces or not had_head)
+            and self._head
+            and receiver.on_body(self._taken(), complete=False)
+            and self._receiver is receiver
+        ):
             self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:

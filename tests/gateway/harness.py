@@ -166,7 +166,7 @@ class RunningGateway:
             held = {
                 "exchanges": len(plane.exchanges),
                 "body bytes": plane.bodies.used,
-                "keys": sum(key.in_flight for key in table.keys._keys),
+                "keys": sum(key.in_flight for key in table.keys),
                 "routes": sum(one.in_flight for one in table.routes.values()),
                 "endpoints": sum(one.in_flight for one in table.everywhere()),
                 "leaving": len(table.leaving),

@@ -7,17 +7,19 @@ import asyncio
 import gc
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import uvloop
 
 from llmgw.gateway.body import Asked, read_body
+from llmgw.gateway.client import ClientConnection
 from llmgw.gateway.dataplane import DataPlane
 from llmgw.gateway.health import Answered
 from llmgw.gateway.table import Table
 from llmgw.gateway.upstream import Connection
-from tests.gateway.client import asking
+from tests.gateway.client import asking, post
 from tests.gateway.harness import bundle, endpoint, route
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -28,16 +30,26 @@ class Place:
 
 
 class Wire:
-    """A transport that swallows what is written."""
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
 
     def is_closing(self) -> bool:
         return False
 
     def write(self, data: bytes) -> None:
-        del data
+        self.written.append(data)
 
     def get_write_buffer_size(self) -> int:
         return 0
+
+
+class ServerState:
+    """What uvicorn's server gives to its protocols."""
+
+    def __init__(self) -> None:
+        self.connections: set[Any] = set()
 
 
 class Load:
@@ -48,50 +60,32 @@ class Load:
         table.swap(bundle(1, [route([endpoint(Place())])]), 0.0)
         live = table.endpoints["chat/0@n1"]
         table.judge(live, Answered(200, ("m",), 200), 0.0)
-        self.connection = Connection(live.pool)
-        self.connection.connection_made(Wire())  # type: ignore[arg-type]
-        live.pool.on_idle(self.connection)
-        self.plane = DataPlane(table, seed=1)
-        self.sent: list[dict[str, Any]] = []
-        self._body = asking()
+        self.engine = Connection(live.pool)
+        self.engine.connection_made(Wire())  # type: ignore[arg-type]
+        live.pool.on_idle(self.engine)
+        config = SimpleNamespace(loaded_app=DataPlane(table, seed=1))
+        self.client = ClientConnection(config, ServerState())
+        self.wire = Wire()
+        self.client.connection_made(self.wire)  # type: ignore[arg-type]
 
-    async def ask(self, times: int) -> None:
-        scope = {
-            "type": "http",
-            "raw_path": b"/v1/chat/completions",
-            "path": "/v1/chat/completions",
-            "method": "POST",
-            "headers": [(b"host", b"gw"), (b"content-length", b"%d" % len(self._body))],
-            "http_version": "1.1",
-            "query_string": b"",
-        }
+    def ask(self, times: int) -> None:
+        request = post(asking())
         for _number in range(times):
-            messages = iter([self._request, self._answered])
-            await self.plane(scope, lambda messages=messages: next(messages)(), self._send)  # type: ignore[misc]
-
-    async def _request(self) -> dict[str, Any]:
-        return {"type": "http.request", "body": self._body, "more_body": False}
-
-    async def _answered(self) -> dict[str, Any]:
-        """The engine answers while the request waits for its client to leave."""
-        self.connection.data_received(ANSWER)
-        return {"type": "http.disconnect"}
-
-    async def _send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
+            self.client.data_received(request)
+            self.engine.data_received(ANSWER)
 
 
 def test_a_request_leaves_nothing_for_the_garbage_collector_and_makes_no_task() -> None:
     async def run() -> tuple[int, int]:
         load = Load()
-        await load.ask(20)
-        assert [message["type"] for message in load.sent[:2]] == ["http.response.start", "http.response.body"]
-        load.sent.clear()
+        load.ask(20)
+        assert load.wire.written[0] == ANSWER
+        load.wire.written.clear()
         gc.collect()
         gc.disable()
         try:
-            await load.ask(50)
-            load.sent.clear()
+            load.ask(50)
+            assert len(load.wire.written) == 50
             return gc.collect(), len(asyncio.all_tasks())
         finally:
             gc.enable()

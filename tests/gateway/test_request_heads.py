@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from llmgw.gateway import server
+from llmgw.gateway import client as client_side
 from tests.gateway.client import Client, asking, post
 from tests.gateway.conftest import MakeEngine
 from tests.gateway.engine import Request, Wire, answer_ok
@@ -36,7 +36,7 @@ def test_a_head_without_end_is_refused(gateway: RunningGateway) -> None:
 def test_a_client_that_sends_no_request_is_let_go(
     gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, begun: bytes
 ) -> None:
-    monkeypatch.setattr(server, "HEAD_DEADLINE_S", 0.2)
+    monkeypatch.setattr(client_side, "HEAD_DEADLINE_S", 0.2)
     with Client(gateway.url) as client:
         client.send(begun)
         assert client.rest() == b""
@@ -45,7 +45,7 @@ def test_a_client_that_sends_no_request_is_let_go(
 def test_a_client_is_not_let_go_while_it_is_answered(
     gateway: RunningGateway, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "HEAD_DEADLINE_S", 0.1)
+    monkeypatch.setattr(client_side, "HEAD_DEADLINE_S", 0.1)
     gateway.publish([route([endpoint(engine(answer=late))])])
     with Client(gateway.url) as client:
         client.send(post(asking()) + b"POST /v1/chat")
