@@ -27,8 +27,11 @@ SECRET_NAME = "catalog-secret-name"  # noqa: S105 - names the mistake
 RESERVED = "catalog-reserved"
 SERVED_NAME = "catalog-served-name"
 ROLLOUT = "catalog-rollout"
+ROUTING = "catalog-routing"
+ADMISSION = "catalog-admission"
 API_KEY = "catalog-api-key"
 LISTENER = "catalog-listener"
+PATH = "catalog-path"
 PORTS = "catalog-ports"
 UNSUPPORTED = "catalog-unsupported"
 UNKNOWN_CLASS = "catalog-unknown-class"
@@ -63,8 +66,11 @@ MEANINGS = {
     RESERVED: "A variable or an option is one that llmgw itself sets.",
     SERVED_NAME: "Two services answer to the same name, or an engine cannot answer to it.",
     ROLLOUT: "A rollout could never make progress.",
+    ROUTING: "Fallbacks and splits lead from a service back to itself.",
+    ADMISSION: "A limit on waiting, where no request waits.",
     API_KEY: "A key is empty, or two keys are one.",
     LISTENER: "Listeners collide, or the admin listener is open to other hosts without a token.",
+    PATH: "A path on the gateway hosts cannot be that of such a file.",
     PORTS: "The engines' port range is none, or somebody else has a claim on it.",
     UNSUPPORTED: "The format has this field, and this version does not act on it.",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from llmgw.catalog import codes
@@ -23,6 +24,14 @@ MAX_BYTES = 8 * 1024 * 1024
 _SUFFIXES = (".yaml", ".yml")
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The files of a catalog as they lie on disk: those that are united, the main one first, and those over them."""
+
+    files: tuple[File, ...]
+    overlays: tuple[File, ...] = ()
+
+
 def load_catalog(path: Path, overlays: Sequence[Path] = ()) -> Catalog:
     """The catalog of a fleet directory or of a file, with further overlays on top of its own.
 
@@ -33,6 +42,12 @@ def load_catalog(path: Path, overlays: Sequence[Path] = ()) -> Catalog:
 
 def load(path: Path, overlays: Sequence[Path] = ()) -> Compiled:
     """The same together with its source and its files. Raises as `load_catalog` does."""
+    sources = read(path, overlays)
+    return compile_catalog(sources.files, sources.overlays)
+
+
+def read(path: Path, overlays: Sequence[Path] = ()) -> Sources:
+    """The files of a fleet directory or of a main file, unparsed. Raises LlmgwErrors with all that cannot be read."""
     errors: list[LlmgwError] = []
     main = _main(path)
     own = main.with_suffix(".overlay.yaml")
@@ -40,7 +55,7 @@ def load(path: Path, overlays: Sequence[Path] = ()) -> Compiled:
     above = _read([own, *overlays] if os.path.lexists(own) else overlays, errors)
     if errors:
         raise LlmgwErrors(errors)
-    return compile_catalog(files, above)
+    return Sources(tuple(files), tuple(above))
 
 
 def _main(path: Path) -> Path:

@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from pathlib import Path
 from typing import Annotated
 
-import structlog
 import typer
 import uvloop
 
 from llmgw.console.pages import add_pages
 from llmgw.gateway.app import Settings, run
+from llmgw.gateway.logs import log_to_stderr
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command()
-def gateway(
+def gateway(  # noqa: PLR0917 - options of a command
     bundle: Annotated[
         Path,
         typer.Option("--bundle", envvar="LLMGW_BUNDLE", help="The bundle that `llmgw apply` publishes to this host."),
@@ -44,22 +42,13 @@ def gateway(
     drain_timeout: Annotated[
         float, typer.Option("--drain-timeout", min=0, metavar="SECONDS", help="How long SIGTERM lets requests finish.")
     ] = 120.0,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=64, metavar="N", help="Processes that serve clients. [default: the catalog's]"
+        ),
+    ] = None,
 ) -> None:
-    """Serve OpenAI clients by the routes in a bundle. SIGTERM drains."""
-    _log_to_stderr()
-    uvloop.run(run(Settings(bundle, listen, admin_listen, ready_file, drain_timeout), add_pages))
-
-
-def _log_to_stderr() -> None:
-    """One line an event, as key=value; what libraries log joins in from warnings up."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
+    """Serve OpenAI clients by the routes in a bundle. SIGTERM drains, SIGHUP reloads."""
+    log_to_stderr()
+    uvloop.run(run(Settings(bundle, listen, admin_listen, ready_file, drain_timeout, workers), add_pages))

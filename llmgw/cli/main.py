@@ -33,6 +33,7 @@ _COMMANDS = {
     "history": "llmgw.cli.history",
     "rollback": "llmgw.cli.rollback",
     "capture": "llmgw.cli.capture",
+    "keys": "llmgw.cli.keys",
     "gateway": "llmgw.cli.gateway",
     "demo": "llmgw.cli.demo",
 }
@@ -96,6 +97,7 @@ def _root(
         default = {"inventory": str(inventory)}
         ctx.default_map = dict.fromkeys(_COMMANDS, default) | {
             "facts": {"refresh": default, "show": default},
+            "keys": {"create": default, "list": default, "revoke": default},
             "nodes": default | dict.fromkeys(("cordon", "uncordon", "drain", "undrain", "clear"), default),
         }
 

@@ -4,22 +4,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from http import HTTPStatus
+from collections.abc import Callable
 from typing import Any
 
-import structlog
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.process_collector import ProcessCollector
 from pydantic import BaseModel
-from starlette.exceptions import HTTPException
 
+from llmgw.gateway.admin_errors import give_errors_one_shape
 from llmgw.gateway.admin_models import (
     EndpointsDocument,
-    ErrorDetail,
     ErrorDocument,
     FindingsDocument,
     NodesDocument,
@@ -31,6 +27,8 @@ from llmgw.gateway.admin_models import (
 )
 from llmgw.gateway.fleet_metrics import FleetCollector
 from llmgw.gateway.metrics import TrafficCollector
+from llmgw.gateway.request_documents import add_request_documents
+from llmgw.gateway.request_views import RequestViews
 from llmgw.gateway.views import Views
 
 API = "/api/v1"
@@ -39,10 +37,8 @@ ABOUT = "What this gateway serves by, and what it sees. Read-only; sizes in byte
 Pages = Callable[[FastAPI, Callable[[], dict[str, Any]]], None]
 """Adds the console's pages; its second argument gives the API's documents by name, as plain data."""
 
-log = structlog.get_logger()
 
-
-def admin_app(views: Views, pages: Pages) -> FastAPI:
+def admin_app(views: Views, pages: Pages, requests: RequestViews | None = None) -> FastAPI:
     """The application. Its API's description is at /api/v1/openapi.json; no page of it needs the internet."""
     app = FastAPI(
         title="llmgw gateway",
@@ -55,9 +51,11 @@ def admin_app(views: Views, pages: Pages) -> FastAPI:
     )
     for path, model, read in _documents(views):
         _add(app, path, model, read)
+    if requests is not None:
+        add_request_documents(app, API, requests)
     _add_metrics(app, views)
     _add_health(app, views)
-    _one_error_shape(app)
+    give_errors_one_shape(app)
     pages(app, lambda: {path: read().model_dump(mode="json") for path, _model, read in _documents(views)})
     return app
 
@@ -93,7 +91,7 @@ def _add(app: FastAPI, path: str, model: type[BaseModel], read: Callable[[], Bas
 
 def _add_metrics(app: FastAPI, views: Views) -> None:
     registry = CollectorRegistry()
-    registry.register(TrafficCollector(views.plane, views.version))
+    registry.register(TrafficCollector(views.plane, views.processes, views.version))
     registry.register(FleetCollector(views.plane.table))
     ProcessCollector(registry=registry)
 
@@ -110,29 +108,3 @@ def _add_health(app: FastAPI, views: Views) -> None:
         return {"status": "draining" if views.plane.draining else "ok", "generation": views.status().generation}
 
     app.add_api_route("/healthz", healthz, methods=["GET"], include_in_schema=False)
-
-
-def _one_error_shape(app: FastAPI) -> None:
-    def shaped(status: int, code: str, message: str) -> Response:
-        document = ErrorDocument(error=ErrorDetail(code=code, message=message))
-        return Response(document.model_dump_json(), status_code=status, media_type="application/json")
-
-    async def http_error(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101 - registered for it alone
-        code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-        return shaped(error.status_code, code, str(error.detail))
-
-    async def wrong_argument(_request: Request, error: Exception) -> Response:
-        return shaped(422, "wrong-argument", str(error))
-
-    async def bug(request: Request, error: Exception) -> Response:
-        log.error("admin request failed", path=request.url.path, exc_info=error)
-        return shaped(500, "internal-error", "The gateway failed on this request; its log says why.")
-
-    handlers: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {
-        HTTPException: http_error,
-        RequestValidationError: wrong_argument,
-        Exception: bug,
-    }
-    for kind, handler in handlers.items():
-        app.add_exception_handler(kind, handler)

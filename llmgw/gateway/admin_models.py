@@ -155,6 +155,97 @@ class PlanDocument(Document):
     plan: dict[str, Any] | None
 
 
+class RecordItem(BaseModel):
+    """One request when it is over, as the access log has it; null where it is not known."""
+
+    request_id: str
+    at: float = Field(description="When its first byte came; seconds of Unix time.")
+    method: str
+    path: str = Field(description="Without the query.")
+    service: str | None = None
+    model: str | None = Field(default=None, description="As the client named it.")
+    key: str | None = Field(default=None, description="Name of its API key in the catalog.")
+    endpoint: str | None = Field(default=None, description="The one that answered, or was tried last.")
+    status: int | None = Field(default=None, description="As sent to the client.")
+    reason: str | None = Field(default=None, description="Why it was refused, or why the last attempt failed.")
+    stream: bool | None = None
+    attempts: int | None = Field(default=None, description="Engines that it was sent to.")
+    queue_s: float | None = Field(default=None, description="Seconds that it waited for room.")
+    first_byte_s: float | None = Field(default=None, description="Seconds from its first byte to the answer's first.")
+    duration_s: float | None = Field(default=None, description="Seconds from its first byte to the answer's last.")
+    bytes_in: int | None = Field(default=None, description="Of the request's body.")
+    bytes_out: int | None = Field(default=None, description="Of the answer's body.")
+    prompt_tokens: int | None = Field(default=None, description="As the engine counted them.")
+    completion_tokens: int | None = Field(default=None, description="As the engine counted them.")
+    end: str | None = Field(
+        default=None, description="How it ended: complete, client_left, cut or refused; null when nobody saw."
+    )
+    trace_id: str | None = Field(default=None, description="Of its traceparent header.")
+
+
+class TermsItem(BaseModel):
+    """What the request would have cost at one endpoint, as reckoned when the choice was made; seconds."""
+
+    endpoint: str
+    total_s: float = Field(description="The sum of the terms, divided by the weight; the cheapest is chosen.")
+    queue_s: float = Field(description="Prompts that are before it.")
+    prefill_s: float = Field(description="Its own prompt, without what the engine has in its cache.")
+    decode_s: float = Field(description="Requests that run there and slow each other down.")
+    kv_s: float = Field(description="How full the engine's KV cache is.")
+    risk_s: float = Field(description="The state of its cards, a planned stop, and failures of late.")
+    weight: float = Field(description="The endpoint's weight in the catalog.")
+    cached_tokens: int = Field(description="Tokens of the prompt that it has seen before.")
+    in_flight: int = Field(description="Requests that it had from this process.")
+    session: bool = Field(description="Whether the request's session was there before, which counts as cached tokens.")
+    reported: bool = Field(description="Whether the engine's own numbers are in it, or only what is assumed.")
+
+
+class AttemptItem(BaseModel):
+    """One choice among the endpoints of a service."""
+
+    service: str
+    policy: str
+    endpoint: str = Field(description="The one that was chosen.")
+    after_s: float = Field(description="Seconds after the request's first byte.")
+    considered: int = Field(description="How many endpoints could have been chosen.")
+    candidates: list[TermsItem] = Field(
+        description="The chosen endpoint and the cheapest of the others, the cheapest first."
+    )
+    left_out: dict[str, str] = Field(
+        description="Endpoints that could not be chosen, and why: a state, or `tried` by an earlier attempt."
+    )
+
+
+class RequestItem(BaseModel):
+    """A request whose routing is kept."""
+
+    request_id: str
+    at: float = Field(description="When its first byte came; seconds of Unix time.")
+    service: str = Field(description="The service that it asked for.")
+    asked: bool = Field(description="Whether the client asked for the explanation; else it is one of the sample.")
+    endpoint: str | None = Field(description="Where it was sent last; null when it was sent nowhere.")
+    attempts: int
+    record: RecordItem | None = Field(description="What became of it; null while it runs.")
+
+
+class RequestsDocument(Document):
+    """The newest requests whose routing is kept, newest first."""
+
+    share: float = Field(description="Share of requests that are kept, from 0 to 1.")
+    requests: list[RequestItem]
+
+
+class ExplainDocument(Document):
+    """Why one request went where it went."""
+
+    request_id: str
+    at: float = Field(description="When its first byte came; seconds of Unix time.")
+    service: str = Field(description="The service that it asked for.")
+    asked: bool = Field(description="Whether the client asked for the explanation; else it is one of the sample.")
+    attempts: list[AttemptItem] = Field(description="In order; empty when it was sent nowhere.")
+    record: RecordItem | None = Field(description="What became of it; null while it runs.")
+
+
 class FindingsDocument(Document):
     """Everything that checks found, worst first."""
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Protocol
 
 from llmgw.gateway.refusal import KEY_BUSY, SERVICE_BUSY, Refusal
@@ -11,6 +12,15 @@ RETRY_SHARE = 0.1
 """Retries allowed per request."""
 RETRY_BURST = 10.0
 """Retries that may come at once after a quiet time."""
+
+
+class Full(Enum):
+    """What a request finds that may not enter now, where others wait for their turn."""
+
+    WAIT = "wait"
+    """It may wait too."""
+    QUEUE = "queue"
+    """So many wait that it may not."""
 
 
 class Limited(Protocol):
@@ -25,12 +35,31 @@ class Limited(Protocol):
         """How many there may be."""
 
 
-def busy(service: Limited, key: Limited | None) -> Refusal | None:
-    """Why one more request may not enter, or None. All limits are asked before anything is counted."""
-    if service.max_concurrency is not None and service.in_flight >= service.max_concurrency:
-        return SERVICE_BUSY
+class Waiting(Protocol):
+    """Those who wait for a service."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def has_room(self, priority: int, key_name: str) -> bool:
+        """Whether one more of that key may wait."""
+
+
+def busy(
+    service: Limited, key: Limited | None, line: Waiting | None = None, *, priority: int = 0, key_name: str = ""
+) -> Refusal | Full | None:
+    """Why one more request may not enter now, or None. All limits are asked before anything is counted.
+
+    A key's limit holds for those who wait too: it is never a reason to wait. `line`: None where none may wait. Where
+    somebody waits, a newcomer does not pass by him.
+    """
     if key is not None and key.max_concurrency is not None and key.in_flight >= key.max_concurrency:
         return KEY_BUSY
+    full = service.max_concurrency is not None and service.in_flight >= service.max_concurrency
+    if line is None:
+        return SERVICE_BUSY if full else None
+    if full or len(line):
+        return Full.WAIT if line.has_room(priority, key_name) else Full.QUEUE
     return None
 
 

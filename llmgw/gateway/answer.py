@@ -26,6 +26,11 @@ def _status_line(status: int) -> bytes:
 _LINES: Final = tuple(_status_line(status) for status in range(1000))
 
 
+def relayed_head(status: int, pieces: list[bytes], *after: bytes) -> bytes:
+    """The head of an engine's answer, of whose headers `pieces` are, and `after` more of them, each line ended."""
+    return b"".join((_LINES[status], *pieces, *after, b"\r\n"))
+
+
 def head(status: int, headers: RawHeaders, after: bytes) -> bytes:
     """An answer's head. `after`: further header lines, each ended."""
     lines = [_LINES[status]]

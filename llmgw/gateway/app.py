@@ -1,59 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway's process: two uvicorn servers in one event loop, from the first bundle to the last stream (G12)."""
+"""A gateway of one process: data and admin listener in one event loop, from the first bundle to the last stream (G12).
+
+`control.py` is the same gateway with its clients served by workers; `run` takes the one that is asked for.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import json
-import os
-import resource
-import secrets
 import signal
-import socket
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import structlog
-import uvicorn
 
+from llmgw.errors import LlmgwError
+from llmgw.gateway import handover
 from llmgw.gateway.admin import Pages, admin_app
-from llmgw.gateway.dataplane import DataPlane
-from llmgw.gateway.deadlines import keep_deadlines
+from llmgw.gateway.control import Control
+from llmgw.gateway.data_side import DataSide
 from llmgw.gateway.guard import Guard, check_exposed
-from llmgw.gateway.listen import Address, bind, parse_address, url_of
-from llmgw.gateway.notify import READY, STOPPING, notify
+from llmgw.gateway.listen import bind, url_of
+from llmgw.gateway.listener import Listener
+from llmgw.gateway.load_poller import LoadPoller
+from llmgw.gateway.notify import READY, RELOADING, STOPPING, notify
 from llmgw.gateway.prober import Prober
-from llmgw.gateway.reload import BundleFile
-from llmgw.gateway.server import ClientProtocol, Server
-from llmgw.gateway.table import Table
+from llmgw.gateway.process import Settings, addresses, started_with, tune, version, wanted_workers, write_ready
+from llmgw.gateway.processes import OneProcess
+from llmgw.gateway.server import ClientProtocol
 from llmgw.gateway.views import Views
 
 FIRST_PROBES_S = 2.0
-CLIENT_KEEP_ALIVE_S = 75
-"""Longer than clients keep idle connections, so that they close first and never race a request against a close."""
-BACKLOG = 2048
-GRACE_AFTER_DRAIN_S = 5
-COLLECT_AFTER = (50_000, 20, 100)
-"""Garbage collection thresholds: requests leave no cycles behind, so collecting often only costs."""
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How the process was started. Listeners that are None come from the bundle, or from the catalog's defaults."""
-
-    bundle: Path
-    listen: str | None = None
-    admin_listen: str | None = None
-    ready_file: Path | None = None
-    drain_timeout_s: float = 120.0
 
 
 class Gateway:
@@ -62,20 +42,25 @@ class Gateway:
     def __init__(self, settings: Settings, pages: Pages) -> None:
         self._settings = settings
         self._pages = pages
-        self.table = Table(os.environ.get)
-        self.plane = DataPlane(self.table, secrets.randbits(64))
+        self._data = DataSide(settings.bundle, self._swapped, settings.drain_timeout_s)
+        self.table = self._data.table
+        self.plane = self._data.plane
         self._prober = Prober(self.table)
-        self._file = BundleFile(settings.bundle, self.table, self._swapped, self._reload_failed)
-        self._servers: list[tuple[Server, asyncio.Task[None]]] = []
-        self._keepers: list[asyncio.Task[None]] = []
+        self._poller = LoadPoller(self.table)
+        self._admin: Listener | None = None
         self.url = ""
         self.admin_url = ""
+
+    @property
+    def requests(self) -> int:
+        """Requests in flight."""
+        return len(self.plane.exchanges)
 
     async def start(self) -> None:
         """Reads the bundle, listens, probes, serves. Raises LlmgwError for what the operator has to mend."""
         self.plane.wake = self._prober.wake
-        await self._file.look()
-        listen, admin_listen = self._addresses()
+        await self._data.file.look()
+        listen, admin_listen = addresses(self._settings, self.table.gateway)
         check_exposed(admin_listen, self.table)
         data_socket = bind(listen, "the gateway")
         try:
@@ -83,140 +68,125 @@ class Gateway:
         except BaseException:
             data_socket.close()
             raise
-        self._keepers = [
-            asyncio.create_task(self._file.follow()),
-            asyncio.create_task(keep_deadlines(self.plane)),
-        ]
         await self._prober.first_round(FIRST_PROBES_S)
-        gateway = self.table.gateway
-        tls = (
-            {"ssl_certfile": gateway.tls_certificate, "ssl_keyfile": gateway.tls_key} if gateway.tls_certificate else {}
+        await self._data.serve([data_socket])
+        views = Views(
+            self.plane,
+            self._data.file,
+            version(),
+            time.time(),
+            started_with(self._settings, self.table.gateway),
+            OneProcess(self.plane),
         )
-        views = Views(self.plane, self._file, version(), time.time(), self._started_with())
-        await self._serve(self.plane, data_socket, tls)
-        await self._serve(Guard(admin_app(views, self._pages), self.table, admin_listen), admin_socket, {})
-        self.url = url_of(data_socket, "https" if tls else "http")
+        app = Guard(admin_app(views, self._pages), self.table, admin_listen)
+        self._admin = Listener(app, [admin_socket], ClientProtocol, self._settings.drain_timeout_s)
+        await self._admin.start()
+        self.url = url_of(data_socket, "https" if self.table.gateway.tls_certificate else "http")
         self.admin_url = url_of(admin_socket)
         if self.table.keys.open:
             log.warning("no API keys are configured: every client that can connect is served")
-        _tune()
+        tune()
+
+    async def reload(self) -> None:
+        """Takes a newer certificate. Anything else that a new bundle does not bring needs a restart."""
+        try:
+            self._data.renew_certificate()
+        except LlmgwError as error:
+            log.error("the certificate that is in use stays in use", problem=str(error))  # noqa: TRY400
 
     async def stop(self) -> None:
         """Takes no new connections, lets requests finish within the drain timeout, then ends."""
-        self.plane.draining = True
-        (data, data_task), (admin, admin_task) = self._servers
-        data.should_exit = True
-        late = self.plane.loop.call_later(self._settings.drain_timeout_s, self.give_up)
-        await data_task
-        late.cancel()
-        admin.should_exit = True
-        await admin_task
-        for task in self._keepers:
-            task.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
+        await self._data.finish()
+        if self._admin is not None:
+            await self._admin.drain()
         await self._prober.stop()
-        for endpoint in self.table.everywhere():
-            endpoint.pool.close()
+        await self._poller.stop()
 
     def give_up(self) -> None:
         """Cuts what is still in flight."""
-        if self.plane.exchanges:
-            log.warning("requests are cut off: the drain timeout is over", requests=len(self.plane.exchanges))
-        for exchange in tuple(self.plane.exchanges):
-            exchange.cut_off()
-
-    def _addresses(self) -> tuple[Address, Address]:
-        settings, gateway = self._settings, self.table.gateway
-        return (
-            parse_address(settings.listen or gateway.listen, "the gateway's address"),
-            parse_address(settings.admin_listen or gateway.admin_listen, "the admin listener's address"),
-        )
-
-    def _started_with(self) -> dict[str, object]:
-        """Settings of the bundle that a running process cannot change, without those that options overrule."""
-        names = ["tls_certificate", "tls_key"]
-        names += ["listen"] if self._settings.listen is None else []
-        names += ["admin_listen"] if self._settings.admin_listen is None else []
-        return {name: getattr(self.table.gateway, name) for name in names}
-
-    async def _serve(self, app: Callable[..., Any], listener: socket.socket, tls: dict[str, str | None]) -> None:
-        config = uvicorn.Config(
-            app,
-            http=ClientProtocol,
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            access_log=False,
-            log_config=None,
-            backlog=BACKLOG,
-            timeout_keep_alive=CLIENT_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=int(self._settings.drain_timeout_s) + GRACE_AFTER_DRAIN_S,
-            **tls,  # type: ignore[arg-type]
-        )
-        server = Server(config)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        self._servers.append((server, task))
-        while not server.started:
-            await asyncio.wait([task], timeout=0.005)
-            if task.done():
-                task.result()
+        self._data.cut()
 
     def _swapped(self) -> None:
         self._prober.sync()
+        self._poller.sync()
 
-    def _reload_failed(self) -> None:
-        self.plane.counters.reload_failures += 1
+
+class Running(Protocol):
+    """A gateway of one process or of many."""
+
+    url: str
+    admin_url: str
+
+    @property
+    def requests(self) -> int:
+        """Requests in flight."""
+
+    async def start(self) -> None:
+        """Begins to serve."""
+
+    async def reload(self) -> None:
+        """Takes in what the bundle does not bring."""
+
+    async def stop(self) -> None:
+        """Drains and ends."""
+
+    def give_up(self) -> None:
+        """Cuts what is in flight."""
 
 
 async def run(settings: Settings, pages: Pages) -> None:
-    """Serves until SIGTERM or SIGINT, then drains; a second signal cuts what is left."""
+    """Serves until SIGTERM or SIGINT, then drains; a second signal cuts what is left. SIGHUP reloads."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    gateway = Gateway(settings, pages)
+    started = asyncio.Event()
+    reloads: set[asyncio.Task[None]] = set()
+    handed = handover.take()
+    many = handed is not None or await asyncio.to_thread(wanted_workers, settings) > 1
+    gateway: Running = Control(settings, pages) if many else Gateway(settings, pages)
 
     def stop() -> None:
         if stopping.is_set():
             gateway.give_up()
         stopping.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    await gateway.start()
-    sys.stderr.write(f"gateway  {gateway.url}\nadmin    {gateway.admin_url}/admin\n")
-    sys.stderr.flush()
+    def reload() -> None:
+        if not stopping.is_set():
+            reloads.add(loop.create_task(_reload(gateway.reload, started)))
+
+    for number, follow in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
+        loop.add_signal_handler(number, follow)
+    if handed is not None and isinstance(gateway, Control):
+        handover.listen_again()
+        await gateway.go_on(handed)
+        reloads.add(loop.create_task(_reload(gateway.replace, started)))
+    else:
+        await gateway.start()
+        sys.stderr.write(f"gateway  {gateway.url}\nadmin    {gateway.admin_url}/admin\n")
+        sys.stderr.flush()
+        notify(READY)
     if settings.ready_file is not None:
-        _write_ready(settings.ready_file, gateway)
-    notify(READY)
+        write_ready(settings.ready_file, gateway.url, gateway.admin_url)
+    started.set()
     await stopping.wait()
     notify(STOPPING)
-    log.info("draining", requests=len(gateway.plane.exchanges))
+    log.info("draining", requests=gateway.requests)
+    for task in reloads:
+        task.cancel()
+    await asyncio.gather(*reloads, return_exceptions=True)
     await gateway.stop()
 
 
-def version() -> str:
-    """The version of the installed llmgw."""
+async def _reload(work: Callable[[], Awaitable[None]], started: asyncio.Event) -> None:
+    """One reload, or its second half in new code. The service manager is told when it begins, and when it is over."""
+    await started.wait()
+    notify(f"{RELOADING}\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+    log.info("reloading")
     try:
-        return metadata.version("llmgw")
-    except metadata.PackageNotFoundError:
-        return "unknown"
+        await work()
+    except Exception:
+        log.exception("the gateway is not reloaded")
+    finally:
+        notify(READY)
 
 
-def _write_ready(path: Path, gateway: Gateway) -> None:
-    """Whoever waits for the file never reads half of it."""
-    document = {"url": gateway.url, "admin_url": gateway.admin_url, "pid": os.getpid()}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(document) + "\n")
-    temporary.replace(path)
-
-
-def _tune() -> None:
-    """As many open files as the system allows, and no garbage collection over what lives for ever."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+__all__ = ["Gateway", "Settings", "run"]

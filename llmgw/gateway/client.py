@@ -35,6 +35,11 @@ KEEP_ALIVE_S = 75.0
 """Longer than clients keep idle connections, so that they close first and never race a request against a close."""
 UNREAD_S = 30.0
 """Seconds that the rest of a body may take whose request is answered already."""
+MOST_UNREAD = 64 * 1024 * 1024
+"""Bytes of such a rest."""
+MOST_FRAMING = 64 * 1024
+"""Bytes of chunk sizes, extensions and trailers that a body may have, beside some for each byte of it."""
+FRAMING_PER_BYTE = 16
 
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -53,13 +58,16 @@ class ClientConnection(asyncio.Protocol):
         "_closing",
         "_connections",
         "_current",
+        "_framing",
         "_head_bytes",
         "_headers",
+        "_in_body",
         "_in_head",
         "_large",
         "_lost",
         "_parser",
         "_target",
+        "_unread",
         "blocked",
         "deadline",
         "loop",
@@ -87,7 +95,8 @@ class ClientConnection(asyncio.Protocol):
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0
-        self._in_head = self._closing = self._lost = self._large = False
+        self._framing = self._unread = 0
+        self._in_head = self._in_body = self._closing = self._lost = self._large = False
         self.blocked = False
         self.deadline = inf
 
@@ -105,25 +114,34 @@ class ClientConnection(asyncio.Protocol):
         if self._closing and self._current is None:
             return
         in_head_before = self._in_head
+        if self._in_body:
+            self._framing += len(data)
         self._large = in_head_before or len(data) > MOST_HEAD_BYTES
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._closing = True  # the upgrade is not taken: nothing that follows is a request
-        except httptools.HttpParserError:
-            self._refuse(UNREADABLE)
-            return
-        except Exception:  # a bug must cost this connection alone, and is in the log with its place
-            log.exception("a request failed in the gateway")
-            self._refuse(refusals.BUG)
-            return
-        if self._in_head:
+        why = self._feed(data)
+        if why is not None:
+            self._refuse(why)
+        elif self._in_body:
+            if self._framing > MOST_FRAMING:
+                self._refuse(refusals.BAD_CHUNKS)
+        elif self._in_head:
             if in_head_before:
                 self._head_bytes += len(data)
                 if self._head_bytes > MOST_HEAD_BYTES:
                     self._refuse(HEAD_TOO_LARGE)
             elif self._current is None:
                 self.deadline = self.loop.time() + HEAD_DEADLINE_S
+
+    def _feed(self, data: bytes) -> Refusal | None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._closing = True  # the upgrade is not taken: nothing that follows is a request
+        except httptools.HttpParserError:
+            return UNREADABLE
+        except Exception:  # a bug must cost this connection alone, and is in the log with its place
+            log.exception("a request failed in the gateway")
+            return refusals.BUG
+        return None
 
     def pause_writing(self) -> None:
         """The client is slow."""
@@ -174,6 +192,8 @@ class ClientConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """A request: begun, or kept until those before it are answered."""
         self._in_head = False
+        self._in_body = True
+        self._framing = self._unread = 0
         self.deadline = inf
         if self._closing:
             self._body_of = None
@@ -183,8 +203,8 @@ class ClientConnection(asyncio.Protocol):
         head.method = parser.get_method()
         head.target = self._target
         head.old_http = parser.get_http_version() != "1.1"
-        head.keep = parser.should_keep_alive() and not head.old_http
-        if not head.keep:
+        head.keep = parser.should_keep_alive() and not head.old_http and not parser.should_upgrade()
+        if not head.keep or self.plane.retiring:
             self._closing = True
         if self._large and _size(self._target, self._headers) > MOST_HEAD_BYTES:
             head.refusal = HEAD_TOO_LARGE
@@ -202,11 +222,17 @@ class ClientConnection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Some of a request's body; of one that is answered already it goes nowhere."""
+        self._framing -= len(data) * (1 + FRAMING_PER_BYTE)
         if self._body_of is not None:
             self._body_of.on_piece(data)
+            return
+        self._unread += len(data)
+        if self._unread > MOST_UNREAD:
+            self.transport.abort()
 
     def on_message_complete(self) -> None:
         """The end of a request."""
+        self._in_body = False
         body_of, self._body_of = self._body_of, None
         if body_of is not None:
             body_of.on_whole()
@@ -222,7 +248,7 @@ class ClientConnection(asyncio.Protocol):
     @property
     def closing(self) -> bool:
         """Whether the connection ends with the answer that is written next."""
-        return self._closing and not self._ahead
+        return (self._closing or self.plane.retiring) and not self._ahead
 
     def finished(self, exchange: Exchange | Answer, *, close: bool = False) -> None:
         """The running request is answered: on with the next one, or to waiting for it."""

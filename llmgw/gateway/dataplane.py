@@ -1,41 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all requests of one process share, and how each begins: the paths, the key, and what no engine needs to answer.
+"""What all requests of one process share, and how each begins: the paths, and the key.
 
-No framework and no middleware stand between a client and its engine. The gateway answers by itself the list of models,
-the health question, and refusals before the body is read.
+No framework and no middleware stand between a client and its engine: the client's connection asks `take` what becomes
+of a request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import httptools
 import structlog
 
 from llmgw.gateway import refusal as refusals
 from llmgw.gateway.admission import ByteBudget, RetryBudget
-from llmgw.gateway.answer import JSON, Answer, refused
+from llmgw.gateway.answer import Answer, refused
 from llmgw.gateway.auth import LiveKey
+from llmgw.gateway.choose import choose, explain
 from llmgw.gateway.counters import PlaneCounters, count
+from llmgw.gateway.ending import record_of
 from llmgw.gateway.exchange import Exchange
+from llmgw.gateway.explain import Explanations, Sampler
 from llmgw.gateway.headers import RequestHead
+from llmgw.gateway.own_answers import answer_itself
 from llmgw.gateway.paths import PATHS, Kind
+from llmgw.gateway.record import RequestRecord
 from llmgw.gateway.refusal import Refusal
+from llmgw.gateway.request_id import RequestIds
 from llmgw.gateway.table import LiveEndpoint, LiveRoute, Table
 
 if TYPE_CHECKING:
     from llmgw.gateway.client import ClientConnection
+    from llmgw.gateway.cost import Ask
+    from llmgw.gateway.usage import Usage
 
 BODY_BYTES_IN_FLIGHT = 512 * 1024 * 1024
 """Request bodies held at once, over all requests; each is let go as its answer begins."""
-
-MODELS = "/v1/models"
-READ_METHODS = "GET, HEAD, OPTIONS"
 POST_METHODS = "POST, OPTIONS"
 
 log = structlog.get_logger()
@@ -53,38 +56,51 @@ class DataPlane:
         self.counters = PlaneCounters()
         self.clients: set[ClientConnection] = set()
         self.exchanges: set[Exchange] = set()
+        self.ids = RequestIds()
+        self.sampler = Sampler(0.0, seed)
+        self.explanations = Explanations()
+        self.on_end: Callable[[RequestRecord], None] | None = None
+        """Gets the record of each request that is over; the access log puts itself here."""
         self.draining = False
+        self.retiring = False
+        """Whether another process takes the new connections: those here end with their next answer."""
+        self.most_requests: int | None = None
+        """Requests that the limit on open files has room for; None: not looked at."""
         self.wake: Callable[[LiveEndpoint], None] = lambda _endpoint: None
         """Asks for a probe now; the prober puts itself here."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Nothing: uvicorn wants an application; its connections are ClientConnections, which ask `take`."""
 
+    # --- a request begins ---
+
     def take(self, client: ClientConnection, head: RequestHead) -> Exchange | Answer:
         """What becomes of a request whose head is read: an exchange that awaits its body, or the answer."""
         path, query = _split(head.target)
         kind = PATHS.get(path)
         if kind is None:
-            return self._answer_itself(head, path)
+            found = answer_itself(self, head, path)
+            if isinstance(found, Refusal):
+                return self._refused(found, head)
+            found.head_only = head.method == b"HEAD"
+            return found
         if head.method == b"OPTIONS":
             return Answer(204, [(b"allow", POST_METHODS.encode())])
         entered = self._enter(head)
         if isinstance(entered, Refusal):
-            return self._refused(entered, kind)
+            return self._refused(entered, head, kind)
         line = kind.line + b"?" + query if query else kind.line
         return Exchange(self, client, head, kind=kind, line=line, key=entered)
 
-    def endpoint_failed(self, endpoint: LiveEndpoint, reason: str) -> None:
-        """A request to it ended in a transport error."""
-        if self.table.failed(endpoint, reason, time.time()):
-            log.warning("endpoint out of rotation", endpoint=endpoint.spec.id, reason=reason)
-            self.wake(endpoint)
+    def key_of(self, head: RequestHead) -> LiveKey | Refusal | None:
+        """The client's key (None: no keys are asked for), or why there is none."""
+        return None if self.table.keys.open else self.table.keys.find(head.authorization, head.api_key)
 
     def _enter(self, head: RequestHead) -> LiveKey | Refusal | None:
-        """The key of a model request (None: no keys are asked for), or why its body is not even read."""
+        """The key of a model request, or why its body is not even read."""
         if head.method != b"POST":
-            return refusals.method_not_allowed(_text(head.method), POST_METHODS)
-        key = self._key(head)
+            return refusals.method_not_allowed(head.method.decode("ascii", "replace"), POST_METHODS)
+        key = self.key_of(head)
         if isinstance(key, Refusal):
             return key
         if head.refusal is not None:
@@ -94,65 +110,68 @@ class DataPlane:
         limit = self.table.gateway.max_body_bytes
         if head.content_length is not None and head.content_length > limit:
             return refusals.too_large(limit)
+        if self.most_requests is not None and len(self.exchanges) >= self.most_requests:
+            return refusals.OUT_OF_RESOURCES
         return key
 
-    def _key(self, head: RequestHead) -> LiveKey | Refusal | None:
-        return None if self.table.keys.open else self.table.keys.find(head.authorization)
-
-    def _answer_itself(self, head: RequestHead, raw_path: bytes) -> Answer:
-        """Everything that is no model request."""
-        path = unquote(_text(raw_path))
-        is_models = path == MODELS or path.startswith(MODELS + "/")
-        if head.method == b"OPTIONS" and (is_models or path == "/healthz"):
-            return Answer(204, [(b"allow", READ_METHODS.encode())])
-        key = self._key(head) if is_models else None
-        if isinstance(key, Refusal):
-            return self._refused(key)
-        if not is_models and path != "/healthz":
-            return self._refused(head.refusal or refusals.NOT_FOUND)
-        if head.method not in {b"GET", b"HEAD"}:
-            return self._refused(refusals.method_not_allowed(_text(head.method), READ_METHODS))
-        if not is_models:
-            found: Answer | Refusal = self._health()
-        else:
-            found = self._models(key) if path == MODELS else self._model(key, path[len(MODELS) + 1 :])
-        answered = self._refused(found) if isinstance(found, Refusal) else found
-        answered.head_only = head.method == b"HEAD"
-        return answered
-
-    def _health(self) -> Answer:
-        """200 while new requests are welcome. Having no routes is no fault of this process."""
-        bundle = self.table.bundle
-        document = {
-            "status": "draining" if self.draining else "ok",
-            "generation": None if bundle is None else bundle.generation,
-        }
-        return _json(503 if self.draining else 200, document)
-
-    def _models(self, key: LiveKey | None) -> Answer:
-        names = sorted(
-            name
-            for name, route in self.table.names.items()
-            if route.ready and (key is None or key.may_use(route.spec.service))
-        )
-        return _json(200, {"object": "list", "data": [self._card(name) for name in names]})
-
-    def _model(self, key: LiveKey | None, name: str) -> Answer | Refusal:
-        route: LiveRoute | None = self.table.names.get(name)
-        if route is None or (key is not None and not key.may_use(route.spec.service)):
-            return refusals.unknown_model(name)
-        if not route.ready:
-            return refusals.not_ready(name, route.states())
-        return _json(200, self._card(name))
-
-    def _card(self, name: str) -> dict[str, object]:
-        bundle = self.table.bundle
-        created = 0 if bundle is None or bundle.written_at is None else int(bundle.written_at)
-        return {"id": name, "object": "model", "created": created, "owned_by": "llmgw"}
-
-    def _refused(self, why: Refusal, kind: Kind | None = None) -> Answer:
+    def _refused(self, why: Refusal, head: RequestHead, kind: Kind | None = None) -> Answer:
+        """The answer, and the record of it, to a request whose body is not read."""
         count(self.counters.refused, why.code)
-        return refused(why, "openai" if kind is None else kind.errors)
+        request_id = self.ids.take(head.request_id)
+        answer = refused(why, "openai" if kind is None else kind.errors, request_id.encode())
+        answer.head_only = head.method == b"HEAD"
+        if kind is not None and self.on_end is not None:
+            method, _, path = kind.line.decode().partition(" ")
+            self.on_end(
+                RequestRecord(request_id, time.time(), method, path, status=why.status, reason=why.code, end="refused")
+            )
+        return answer
+
+    # --- while it runs ---
+
+    def choose(
+        self, exchange: Exchange, route: LiveRoute, ready: tuple[LiveEndpoint, ...], ask: Ask, now: float
+    ) -> LiveEndpoint:
+        """The endpoint of `ready` that the service's policy takes; for requests of the sample with its reasons kept."""
+        route.turn += 1
+        policy = route.spec.policy
+        if not exchange.attempts and (self.sampler.take() or exchange.head.explain):
+            at = time.time() - (now - exchange.started_at)
+            asked = exchange.head.explain
+            exchange.explained = self.explanations.begin(exchange.request_id, at, route.spec.service, asked=asked)
+        explained = exchange.explained
+        terms = () if explained is None else explain(policy, ready, ask, now)
+        chosen = ready[0] if len(ready) == 1 else choose(policy, ready, ask, route.turn, self.seed + route.turn, now)
+        if explained is not None:
+            others = (one for one in route.endpoints if one not in ready)
+            left_out = ((one.spec.id, "tried" if one in route.ready else one.state.value) for one in others)
+            after_s = now - exchange.started_at
+            explained.chose(chosen.spec.id, terms, left_out, service=route.spec.service, policy=policy, after_s=after_s)
+        return chosen
+
+    def endpoint_failed(self, endpoint: LiveEndpoint, reason: str) -> None:
+        """A request to it ended in a transport error."""
+        if self.table.failed(endpoint, reason, time.time()):
+            log.warning("endpoint out of rotation", endpoint=endpoint.spec.id, reason=reason)
+            self.wake(endpoint)
+
+    # --- it ends ---
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether anybody asks for the tokens of every request."""
+        return self.on_end is not None
+
+    def ended(self, exchange: Exchange, now: float, *, left: bool, cut: bool, usage: Usage | None) -> None:
+        """A request is over: what is to be told of it is told."""
+        explained = exchange.explained
+        if self.on_end is None and explained is None:
+            return
+        record = record_of(exchange, now, left=left, cut=cut, usage=usage)
+        if explained is not None:
+            explained.ended(record)
+        if self.on_end is not None:
+            self.on_end(record)
 
 
 def _split(target: bytes) -> tuple[bytes, bytes]:
@@ -167,12 +186,3 @@ def _split(target: bytes) -> tuple[bytes, bytes]:
     except httptools.HttpParserInvalidURLError:
         return b"", b""
     return url.path or b"", url.query or b""
-
-
-def _text(name: bytes) -> str:
-    return name.decode("ascii", "replace")
-
-
-def _json(status: int, document: object) -> Answer:
-    body = json.dumps(document).encode()
-    return Answer(status, [JSON, (b"content-length", b"%d" % len(body))], body)

@@ -11,6 +11,7 @@ import asyncio
 
 import structlog
 
+from llmgw.gateway import entrance
 from llmgw.gateway.client import ClientConnection
 from llmgw.gateway.dataplane import DataPlane
 from llmgw.gateway.exchange import Exchange
@@ -37,5 +38,11 @@ def sweep(plane: DataPlane, now: float) -> None:
                 waiting.expire()
             except Exception:  # one request's bug must not stop the clock of the others
                 log.exception("a request's deadline could not be kept")
+    for route in tuple(plane.table.routes.values()):
+        if route.line:
+            entrance.sweep(route, now)
+    for endpoint in plane.table.sweep(now):
+        word = "endpoint ejected" if endpoint.ejected else "endpoint back in rotation"
+        log.warning(word, endpoint=endpoint.spec.id, detail=endpoint.detail(now))
     for endpoint in plane.table.everywhere():
         endpoint.pool.expire(now - IDLE_LIMIT_S)

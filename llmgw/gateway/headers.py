@@ -37,6 +37,8 @@ READ_HERE = frozenset(
 )
 KEPT_FROM_ENGINES = HOP_BY_HOP | READ_HERE | {b"host", b"cookie", b"api-key", b"http2-settings"}
 """The gateway writes its own host, framing, request id and authorization; a client's credentials end here."""
+KEPT_FROM_CLIENTS = HOP_BY_HOP | {b"x-request-id"}
+"""The gateway says its own framing, and under which name it knows the request."""
 READ_AND_PASSED_ON = frozenset({b"content-type", b"x-session-id"})
 
 INTERNAL = b"x-llmgw-"
@@ -133,10 +135,19 @@ def _tokens(connection: bytes) -> frozenset[bytes]:
     return frozenset(token.strip().lower() for token in connection.split(b",")) - _HARMLESS
 
 
-def response_headers(headers: RawHeaders) -> RawHeaders:
-    """An engine's headers without those of its hop; names in lower case, duplicates kept in order."""
-    dropped = HOP_BY_HOP
+def relayed(headers: RawHeaders) -> tuple[list[bytes], bool]:
+    """An engine's headers without those of its hop, as pieces of lines, duplicates kept in order; and whether one of
+    them tells the body's length. Names are in lower case.
+    """
+    pieces: list[bytes] = []
+    sized = False
+    dropped = KEPT_FROM_CLIENTS
     for name, value in headers:
-        if name == b"connection":
-            dropped |= _tokens(value)
-    return [(name, value) for name, value in headers if name not in dropped]
+        if name in dropped:
+            if name == b"connection" and value not in _HARMLESS and _tokens(value) - dropped:
+                return relayed([header for header in headers if header[0] not in {*_tokens(value), name}])
+        else:
+            if name == b"content-length":
+                sized = True
+            pieces += (name, b": ", value, b"\r\n")
+    return pieces, sized

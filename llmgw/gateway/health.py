@@ -19,31 +19,40 @@ KEY_WANTED = (
 
 
 class State(StrEnum):
-    """What clients, metrics and the API are told. `draining` comes from the route table, all else from probes."""
+    """What clients, metrics and the API are told. `draining` comes from the route table, `ejected` from requests to an
+    endpoint that probes find ready, all else from probes and transport errors.
+    """
 
     STARTING = "starting"
     LOADING = "loading"
     READY = "ready"
     DRAINING = "draining"
     FAILED = "failed"
+    EJECTED = "ejected"
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is known of one endpoint. `since`: Unix time at which `state` began; `detail`: why it is not ready."""
+    """What is known of one endpoint. `since`: Unix time at which `state` began; `detail`: why it is not ready. `gone`:
+    its process was seen to be gone since it was ready last.
+    """
 
     state: State
     since: float
     detail: str | None = None
     was_ready: bool = False
     silent: int = 0
+    gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing can be connected to: the port is closed, or the host does not answer at all."""
+    """Nothing can be connected to: the port is closed, or the host does not answer at all. `closed`: the former, so
+    that the engine's process is gone.
+    """
 
     why: str
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +87,9 @@ def restarted(health: Health) -> Health:
 def after_probe(health: Health, probe: Probe, model: str, now: float) -> Health:
     """The endpoint's health after one probe; `model` is the name that it has to serve."""
     match probe:
-        case Refused(why):
+        case Refused(why, closed):
             down = State.FAILED if health.was_ready else State.STARTING
-            return _moved(health, down, why, now)
+            return replace(_moved(health, down, why, now), gone=closed or health.gone)
         case Silent(bytes_flow=True):
             return replace(health, silent=0)
         case Silent():
@@ -113,9 +122,9 @@ def _after_answer(health: Health, answer: Answered, model: str, now: float) -> H
     if model not in answer.models:
         served = ", ".join(sorted(answer.models)[:3]) or "nothing"
         return _moved(health, not_up, f"serves {served}, not {model}", now)
-    return replace(_moved(health, State.READY, None, now), was_ready=True)
+    return replace(_moved(health, State.READY, None, now), was_ready=True, gone=False)
 
 
 def _moved(health: Health, state: State, detail: str | None, now: float) -> Health:
     since = health.since if state is health.state else now
-    return Health(state, since, detail, health.was_ready)
+    return Health(state, since, detail, health.was_ready, gone=health.gone)

@@ -43,7 +43,19 @@ def parse_address(text: str, what: str) -> Address:
     return Address(bare, number)
 
 
-def bind(address: Address, what: str) -> socket.socket:
+def bind_shared(address: Address, what: str, number: int) -> list[socket.socket]:
+    """That many bound sockets at one address, among which the system spreads connections (SO_REUSEPORT).
+
+    Raises LlmgwError `listen-failed`, also where another gateway of the same user shares the address already: the
+    system alone would let both have it, and each get a part of the clients.
+    """
+    first = bind(address, what)
+    found = Address(address.host, first.getsockname()[1])
+    first.close()
+    return [bind(found, what, shared=True) for _number in range(number)]
+
+
+def bind(address: Address, what: str, *, shared: bool = False) -> socket.socket:
     """A bound socket. Raises LlmgwError `listen-failed` with the system's reason."""
     try:
         family, kind, protocol, _name, place = socket.getaddrinfo(
@@ -52,6 +64,8 @@ def bind(address: Address, what: str) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             listener.bind(place)
         except OSError:
             listener.close()

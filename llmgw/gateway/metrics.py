@@ -12,20 +12,23 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from llmgw.gateway.counters import Histogram
 from llmgw.gateway.dataplane import DataPlane
+from llmgw.gateway.processes import Processes
 from llmgw.gateway.table import LiveRoute
 
 
 class TrafficCollector:
     """A prometheus_client collector over one data plane. May run in another thread: it copies before it walks."""
 
-    def __init__(self, plane: DataPlane, version: str) -> None:
+    def __init__(self, plane: DataPlane, processes: Processes, version: str) -> None:
         self._plane = plane
+        self._processes = processes
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
         """All traffic families."""
         routes = list(self._plane.table.routes.values())
         yield from self._gateway()
+        yield from self._workers()
         yield from _requests(routes)
         yield from _services(routes)
         yield from self._endpoints()
@@ -36,8 +39,10 @@ class TrafficCollector:
         bundle = plane.table.bundle
         yield _gauge("llmgw_build_info", "The running llmgw; always 1.", ["version"], [([self._version], 1)])
         yield _gauge("llmgw_draining", "Whether this gateway is shutting down.", [], [([], plane.draining)])
+        generation = self._processes.generation
+        if generation is not None:
+            yield _gauge("llmgw_generation", "Generation of the routes in force.", [], [([], generation)])
         if bundle is not None and plane.table.loaded_at is not None:
-            yield _gauge("llmgw_generation", "Generation of the routes in force.", [], [([], bundle.generation)])
             yield _gauge(
                 "llmgw_bundle_loaded_timestamp_seconds", "When it came into force.", [], [([], plane.table.loaded_at)]
             )
@@ -58,6 +63,23 @@ class TrafficCollector:
         )
         yield _gauge("llmgw_request_body_bytes", "Bytes of request bodies held now.", [], [([], plane.bodies.used)])
 
+    def _workers(self) -> Iterator[Metric]:
+        workers = self._processes.workers
+        if workers is None:
+            return
+        yield _gauge(
+            "llmgw_workers",
+            "Worker processes; those that hang are counted in their own stage too.",
+            ["stage"],
+            [([stage], count) for stage, count in workers.items()],
+        )
+        yield _counter(
+            "llmgw_worker_restarts_total",
+            "Workers that ended without having been told to.",
+            [],
+            [([], self._processes.restarts)],
+        )
+
     def _endpoints(self) -> Iterator[Metric]:
         states = GaugeMetricFamily(
             "llmgw_endpoint_state", "The state of an endpoint; always 1.", labels=["endpoint", "service", "state"]
@@ -77,10 +99,10 @@ class TrafficCollector:
         )
         for endpoint in list(self._plane.table.endpoints.values()):
             labels = [endpoint.spec.id, endpoint.route.spec.service]
-            states.add_metric([*labels, endpoint.state.value], 1)
+            states.add_metric([*labels, self._processes.state(endpoint)[0].value], 1)
             since.add_metric(labels, endpoint.health.since)
             in_flight.add_metric(labels, endpoint.in_flight)
-            idle.add_metric(labels, len(endpoint.pool))
+            idle.add_metric(labels, self._processes.idle(endpoint))
         yield from (states, since, in_flight, idle)
 
 

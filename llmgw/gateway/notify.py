@@ -9,6 +9,7 @@ import socket
 import structlog
 
 READY = "READY=1"
+RELOADING = "RELOADING=1"
 STOPPING = "STOPPING=1"
 
 log = structlog.get_logger()

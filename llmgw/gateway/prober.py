@@ -15,20 +15,18 @@ from collections.abc import Callable
 
 import structlog
 
-from llmgw.gateway.asgi import RawHeaders
 from llmgw.gateway.health import Answered, Probe, Refused, Silent, State
+from llmgw.gateway.inquiry import Inquiry, UnreachableError
 from llmgw.gateway.table import LiveEndpoint, Table
-from llmgw.gateway.upstream import Connection
 
 MOST_PROBES_PER_S = 400.0
 MOST_AT_ONCE = 256
 ANSWER_TIMEOUT_S = 10.0
 """Some engines generate a token for the health question; a busy one takes its time."""
+ACCEPT = b"application/json"
 MODELS_EVERY = 10
 """The models question is asked until an endpoint is ready, and then at every tenth probe."""
-MOST_BYTES = 1024 * 1024
 JITTER = 0.2
-SHORTEST_PAUSE_S = 0.2
 NOT_GOOD = 300
 """Statuses from here on are not a yes."""
 
@@ -118,18 +116,16 @@ class Prober:
 
 
 class _Questions:
-    """The probing side of one endpoint: its kept connection, and one question at a time."""
+    """The probing side of one endpoint."""
 
     def __init__(self, endpoint: LiveEndpoint, on_gone: Callable[[], None]) -> None:
         self._endpoint = endpoint
-        self._on_gone = on_gone
-        self._connection: Connection | None = None
-        self._answered_at = 0.0
+        self._inquiry = Inquiry(endpoint, on_gone)
 
     @property
     def connected(self) -> bool:
         """Whether the engine that answered last is still at the other end."""
-        return self._connection is not None and self._connection.usable
+        return self._inquiry.connected
 
     async def ask(self, ask_models: bool, connect_timeout_s: float) -> Probe:
         """One probe. With `ask_models` false, the models listed before are taken to be listed still."""
@@ -143,100 +139,25 @@ class _Questions:
                 return Answered(status, None)
             models_status, body = await self._get(spec.models_path, connect_timeout_s)
             return Answered(status, _names(body) if models_status < NOT_GOOD else None, models_status)
-        except _UnreachableError as error:
+        except UnreachableError as error:
             return Silent(bytes_flow=True) if self._bytes_since(began) else Refused(str(error))
         except TimeoutError:
             return Silent(bytes_flow=self._bytes_since(began))
         except OSError as error:
-            return Refused(_short(error))
+            return Refused(_short(error), closed=isinstance(error, ConnectionRefusedError))
         except Exception:  # probing this endpoint must go on
             log.exception("a probe failed in the gateway", endpoint=spec.id)
             return Refused("the gateway failed to probe it; its log says why")
 
+    async def _get(self, path: str, connect_timeout_s: float) -> tuple[int, bytes]:
+        return await self._inquiry.get(path, ACCEPT, connect_timeout_s, ANSWER_TIMEOUT_S)
+
     def _bytes_since(self, moment: float) -> bool:
         return self._endpoint.last_byte > moment
 
-    async def _get(self, path: str, connect_timeout_s: float) -> tuple[int, bytes]:
-        """Status and body. Raises TimeoutError when connected but unanswered, OSError otherwise."""
-        kept, self._connection = self._connection, None
-        if kept is not None and kept.usable:
-            try:
-                return await self._answer(kept, path)
-            except TimeoutError:
-                raise
-            except OSError:
-                pass  # closed by the engine between two probes: says nothing yet
-        return await self._answer(await self._connect(connect_timeout_s), path)
-
-    async def _connect(self, timeout_s: float) -> Connection:
-        loop = asyncio.get_running_loop()
-        spec = self._endpoint.spec
-        try:
-            async with asyncio.timeout(timeout_s):
-                _transport, connection = await loop.create_connection(lambda: Connection(self), spec.address, spec.port)
-        except TimeoutError as error:
-            raise _UnreachableError(f"no connection within {timeout_s:g} s") from error
-        return connection
-
-    async def _answer(self, connection: Connection, path: str) -> tuple[int, bytes]:
-        call = _Call()
-        head = b"GET " + path.encode() + self._endpoint.after_line + b"accept: application/json\r\n\r\n"
-        connection.start(call, head, b"")
-        try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                return await call.answer
-        except BaseException:
-            connection.abort()
-            raise
-
-    def on_idle(self, connection: Connection) -> None:
-        """Keeps the connection for the next probe."""
-        self._connection = connection
-        self._answered_at = asyncio.get_running_loop().time()
-
-    def on_idle_lost(self, connection: Connection) -> None:
-        """The engine closed it, so it may have died: ask soon; but not at once, as some close after every answer."""
-        if connection is self._connection:
-            self._connection = None
-            loop = asyncio.get_running_loop()
-            loop.call_at(max(loop.time(), self._answered_at + SHORTEST_PAUSE_S), self._on_gone)
-
     def close(self) -> None:
         """Closes the kept connection."""
-        if self._connection is not None:
-            self._connection.close()
-
-
-class _UnreachableError(OSError):
-    """The host did not answer in time."""
-
-
-class _Call:
-    """Receives one answer whole."""
-
-    def __init__(self) -> None:
-        self.answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-        self._status = 0
-        self._body = bytearray()
-
-    def on_head(self, status: int, _headers: RawHeaders) -> None:
-        """Keeps the status."""
-        self._status = status
-
-    def on_body(self, data: bytes, complete: bool) -> bool:
-        """Collects the body, up to a bound."""
-        self._body += data
-        if not self.answer.done():
-            if len(self._body) > MOST_BYTES:
-                self.answer.set_exception(ConnectionError(f"the answer is larger than {MOST_BYTES} bytes"))
-            elif complete:
-                self.answer.set_result((self._status, bytes(self._body)))
-        return False
-
-    def on_lost(self, reason: str, answered: bool, reused: bool) -> None:  # noqa: ARG002 - the receiver's interface
-        """The question has no answer."""
-        if not self.answer.done():
-            self.answer.set_exception(ConnectionError(reason.replace("_", " ")))
+        self._inquiry.close()
 
 
 def _names(body: bytes) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from llmgw.gateway.asgi import RawHeaders
 SHOWN_NAME = 120
 """Characters of a client's model name that a message repeats."""
 SERVICE_UNAVAILABLE = 503
+
 LOADING_RETRY_S = 5
 BUSY_RETRY_S = 1
 
@@ -103,8 +104,12 @@ NO_BUNDLE = Refusal(
     retry_after_s=LOADING_RETRY_S,
 )
 UNREADABLE = Refusal(400, "invalid_request", "This is not a valid HTTP/1.1 request.", close=True)
+BAD_CHUNKS = Refusal(400, "invalid_chunks", "The request body's chunks are mostly not body.", close=True)
+TOTAL_TIMEOUT = Refusal(504, "total_timeout", "The request took longer than this gateway lets one take.", close=True)
 HEAD_TOO_LARGE = Refusal(431, "headers_too_large", "The request's headers are too large.", close=True)
-NO_WEBSOCKETS = Refusal(501, "no_websockets", "This gateway does not serve websockets: use HTTP with `stream`.", close=True)
+NO_WEBSOCKETS = Refusal(
+    400, "no_websockets", "This gateway does not serve websockets: use HTTP with `stream`.", close=True
+)
 NOT_FOUND = Refusal(404, "not_found", "This gateway does not serve this path.")
 NO_KEY = Refusal(401, "missing_api_key", "You did not provide an API key: send it as `Authorization: Bearer KEY`.")
 WRONG_KEY = Refusal(401, "invalid_api_key", "The API key is not known to this gateway.")

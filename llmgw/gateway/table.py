@@ -8,13 +8,25 @@ that goes gets no new request and is forgotten after its last one. All of it liv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
+from llmgw.gateway import ejection
 from llmgw.gateway.auth import Keyring
+from llmgw.gateway.breaker import Breaker, Cause
+from llmgw.gateway.cost import EndpointCosts
 from llmgw.gateway.counters import ServiceCounters
+from llmgw.gateway.engine_load import EngineLoad
+from llmgw.gateway.explain import Sampler
 from llmgw.gateway.health import UNAVAILABLE, Health, Probe, State, after_failure, after_probe, restarted, unknown
+from llmgw.gateway.limits import portion
+from llmgw.gateway.line import Line
+from llmgw.gateway.progress import Progress
 from llmgw.gateway.upstream import Pool
 from llmgw.model.replica import GatewaySpec
 from llmgw.model.route import Bundle, Endpoint, Route
+
+if TYPE_CHECKING:
+    from llmgw.gateway.exchange import Exchange
 
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
@@ -33,7 +45,10 @@ def _place(spec: Endpoint) -> Place:
 class LiveEndpoint:
     """One endpoint as this gateway sees it.
 
-    `last_byte`: loop time at which a request last got data from it. `after_line`: what follows the request line in
+    `last_byte`: loop time at which a request last got data from it; `content_at`: content, so no comment of a stream
+    and no answer of 400 or more. `paused`: requests whose answer is not read, as their clients are too slow. `ended`:
+    attempts that are over. `ejected`: out by its breaker. `costs`: its account, which has what the engine reported,
+    in force until loop time `load_until`. `after_line`: what follows the request line in
     every request to it: host, and the engine's key. `good`, `bad`: how many requests it answered well and how many not,
     since this address came into the table (G7).
     """
@@ -42,14 +57,23 @@ class LiveEndpoint:
         "_key",
         "after_line",
         "bad",
+        "breaker",
+        "content_at",
+        "costs",
+        "ejected",
+        "ended",
         "good",
         "health",
         "in_flight",
         "last_byte",
         "leaving",
+        "load_until",
+        "paused",
         "pool",
         "route",
+        "silence",
         "spec",
+        "told_ejected",
     )
 
     def __init__(self, spec: Endpoint, route: LiveRoute, key: str | None, now: float) -> None:
@@ -57,16 +81,57 @@ class LiveEndpoint:
         self.route = route
         self.health: Health = unknown(now)
         self.in_flight = self.good = self.bad = 0
-        self.last_byte = 0.0
-        self.leaving = False
+        self.last_byte = self.content_at = self.load_until = 0.0
+        self.paused = self.ended = 0
+        self.breaker = Breaker()
+        self.silence = Progress()
+        self.costs = EndpointCosts(spec)
+        self.leaving = self.ejected = self.told_ejected = False
         self.pool = Pool(spec.address, spec.port)
         self._key = key
         self.after_line = self._after_line()
 
     @property
+    def load(self) -> EngineLoad | None:
+        """What the engine reported last, if that still counts."""
+        return self.costs.load
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+        return self.spec.id
+
+    @property
     def state(self) -> State:
-        """What others are told: draining is the operator's word and comes before what probes found."""
-        return State.DRAINING if self.spec.draining or self.leaving else self.health.state
+        """What others are told: draining is the operator's word and comes before what probes found, and that before
+        what requests showed.
+        """
+        if self.spec.draining or self.leaving:
+            return State.DRAINING
+        return State.EJECTED if self.ejected and self.health.state is State.READY else self.health.state
+
+    @property
+    def up(self) -> bool:
+        """Whether probes find it ready and nobody keeps requests away."""
+        return self.health.state is State.READY and not self.spec.draining and not self.leaving
+
+    def detail(self, now: float) -> str | None:
+        """Why it does not take requests, or why it soon may not. `now`: loop time."""
+        if self.up and self.breaker.cause is not None:
+            return ejection.detail(self.breaker, self.ejected, now)
+        return self.health.detail
+
+    def since(self, now: float, unix_now: float) -> float:
+        """Unix time at which its state began. `now`: loop time at the same moment."""
+        if self.state is State.EJECTED:
+            return unix_now - now + self.breaker.opened_at
+        return self.health.since
+
+    def renew(self) -> None:
+        """The engine is another process: what requests to the old one showed is void."""
+        self.breaker.reset()
+        self.silence.restarted()
+        self.costs.restarted()
 
     @property
     def url(self) -> str:
@@ -83,9 +148,11 @@ class LiveEndpoint:
         """Takes what a newer bundle says of the same address."""
         if spec.process_digest != self.spec.process_digest:
             self.health = restarted(self.health)
+            self.renew()
         if spec.model != self.spec.model:
             self.health = unknown(self.health.since)
         self.spec, self.route, self.leaving = spec, route, False
+        self.costs.update(spec)
         if key != self._key:
             self._key = key
             self.after_line = self._after_line()
@@ -105,30 +172,65 @@ class LiveEndpoint:
 
 
 class LiveRoute:
-    """One service: its endpoints, those of them that take requests now, and its counts."""
+    """One service: its endpoints, those of them that take requests now, and its counts. `trials`: those of `ready`
+    whose breaker is open and that get the next request, to see whether they serve again. `line`: requests that wait for
+    their turn. `elsewhere`: requests in flight at the other processes of this host; None: not told, and then each
+    process has its part of the limit.
+    """
 
-    __slots__ = ("counters", "endpoints", "in_flight", "ready", "spec", "turn")
+    __slots__ = (
+        "_workers",
+        "advancing",
+        "counters",
+        "elsewhere",
+        "endpoints",
+        "in_flight",
+        "line",
+        "ready",
+        "sampler",
+        "spec",
+        "trials",
+        "turn",
+    )
 
     def __init__(self, spec: Route) -> None:
-        self.spec = spec
+        self.line: Line[Exchange] = Line(0)
+        self.advancing = False
+        self.elsewhere: int | None = None
+        self.sampler = Sampler(0.0)
+        self.update(spec)
         self.endpoints: tuple[LiveEndpoint, ...] = ()
         self.ready: tuple[LiveEndpoint, ...] = ()
+        self.trials: tuple[LiveEndpoint, ...] = ()
         self.in_flight = 0
         self.turn = 0
         self.counters = ServiceCounters()
 
+    def update(self, spec: Route, workers: int = 1) -> None:
+        """Takes what a newer bundle says. Limits are for each gateway host, which has so many workers."""
+        self.spec = spec
+        self._workers = workers
+        queue = spec.admission.max_queue
+        self.line.max_queue = 0 if queue is None else portion(queue, workers)
+        self.sampler.share = 0.0 if spec.split is None else spec.split.share
+
     @property
     def max_concurrency(self) -> int | None:
-        """Requests to this service that may be in flight at this gateway."""
-        return self.spec.admission.max_concurrency
+        """Requests to this service that may be in flight at this process now."""
+        limit = self.spec.admission.max_concurrency
+        if limit is None:
+            return None
+        return portion(limit, self._workers) if self.elsewhere is None else limit - self.elsewhere
 
     def refresh(self) -> None:
         """Finds again which endpoints take requests."""
-        self.ready = tuple(endpoint for endpoint in self.endpoints if endpoint.state is State.READY)
+        self.ready, self.trials, out = ejection.rotation(self.endpoints)
+        for endpoint in self.endpoints:
+            endpoint.ejected = endpoint in out
 
     def close(self) -> None:
         """The service is gone: requests that it still has end, and try nothing new."""
-        self.endpoints = self.ready = ()
+        self.endpoints = self.ready = self.trials = ()
 
     def states(self) -> dict[str, int]:
         """How many endpoints are in each state."""
@@ -139,9 +241,10 @@ class LiveRoute:
 
 
 class Table:
-    """All that requests are routed by."""
+    """All that requests are routed by. `workers`: processes of this host that share it, and its limits."""
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Secrets, workers: int = 1) -> None:
+        self.workers = workers
         self.bundle: Bundle | None = None
         self.loaded_at: float | None = None
         self.gateway = GatewaySpec()
@@ -161,7 +264,7 @@ class Table:
         routes: dict[str, LiveRoute] = {}
         for spec in bundle.routes.routes:
             route = self.routes.get(spec.service) or LiveRoute(spec)
-            route.spec = spec
+            route.update(spec, self.workers)
             route.endpoints = tuple(self._endpoint(one, route, before, now) for one in spec.endpoints)
             route.refresh()
             routes[spec.service] = route
@@ -175,7 +278,7 @@ class Table:
             for name in (route.spec.served_name, *route.spec.aliases):
                 self.names.setdefault(name, route)
         self.gateway = bundle.routes.gateway
-        self.keys.swap(self.gateway.keys)
+        self.keys.swap(self.gateway.keys, max(1, bundle.routes.gateways), self.workers)
         self.bundle, self.loaded_at = bundle, now
 
     def _endpoint(
@@ -209,12 +312,72 @@ class Table:
         return [*self.endpoints.values(), *self.leaving]
 
     def judge(self, endpoint: LiveEndpoint, probe: Probe, now: float) -> bool:
-        """Takes a probe's outcome in; whether the state changed."""
-        return self._set(endpoint, after_probe(endpoint.health, probe, endpoint.spec.model, now))
+        """Takes a probe's outcome in; whether the state changed. `now`: Unix time."""
+        gone = endpoint.health.gone
+        health = after_probe(endpoint.health, probe, endpoint.spec.model, now)
+        if gone and health.state is State.READY:
+            endpoint.renew()
+        return self._set(endpoint, health)
 
     def failed(self, endpoint: LiveEndpoint, reason: str, now: float) -> bool:
-        """Takes a failed request in: out of rotation until the next good probe."""
+        """Takes a transport error in: out of rotation until the next good probe. `now`: Unix time."""
         return self._set(endpoint, after_failure(endpoint.health, reason, now))
+
+    def dispatched(self, endpoint: LiveEndpoint, now: float) -> None:
+        """One request goes to the endpoint: its trial, if one is due. `now`: loop time, as in all that follows."""
+        endpoint.in_flight += 1
+        if endpoint.breaker.due:
+            endpoint.breaker.try_now(now)
+            endpoint.route.refresh()
+
+    def outcome(self, endpoint: LiveEndpoint, ok: bool | None, reason: str, now: float) -> None:
+        """Takes the end of one attempt in, whatever it was: well, not (with the reason), or saying nothing (G7)."""
+        endpoint.ended += 1
+        if ok:
+            endpoint.good += 1
+            changed = endpoint.breaker.good(now)
+        elif ok is None:
+            changed = endpoint.breaker.neutral(now)
+        else:
+            endpoint.bad += 1
+            changed = endpoint.breaker.bad(reason, now)
+        if changed:
+            endpoint.route.refresh()
+
+    def progress(self, endpoint: LiveEndpoint, now: float) -> None:
+        """Content came: an engine that was taken for hung is not."""
+        endpoint.content_at = now
+        if endpoint.breaker.cause is Cause.HUNG:
+            endpoint.breaker.close(now)
+            endpoint.route.refresh()
+
+    def report(self, endpoint: LiveEndpoint, load: EngineLoad | None, until: float) -> None:
+        """Takes in what the engine says of itself, in force until `until`; None: nothing is known."""
+        endpoint.costs.load, endpoint.load_until = load, until
+
+    def clear(self, endpoint: LiveEndpoint) -> None:
+        """An operator says that the endpoint is well: it takes requests again (G10)."""
+        endpoint.breaker.reset()
+        endpoint.silence.restarted()
+        endpoint.route.refresh()
+
+    def sweep(self, now: float) -> list[LiveEndpoint]:
+        """What time alone changes: reports that are too old, silence, trials that are due. To be called a few times a
+        second. Returns the endpoints that were taken out or came back since the last time, for the log.
+        """
+        told: list[LiveEndpoint] = []
+        for route in self.routes.values():
+            for endpoint in route.endpoints:
+                if endpoint.load is not None and now > endpoint.load_until:
+                    endpoint.costs.load = None
+            if ejection.sweep(route.endpoints, now):
+                route.refresh()
+            for endpoint in route.endpoints:
+                if endpoint.ejected is not endpoint.told_ejected:
+                    endpoint.told_ejected = endpoint.ejected
+                    if endpoint.up:
+                        told.append(endpoint)
+        return told
 
     def released(self, endpoint: LiveEndpoint) -> None:
         """One request of the endpoint is over."""

@@ -19,6 +19,14 @@ JOIN_LIMIT = 64 * 1024
 """Bodies up to here travel in one write with their head; larger ones are not copied for that."""
 FIRST_FINAL_STATUS = 200
 LAST_STATUS = 599
+MOST_FRAMING = 128 * 1024
+"""Bytes of an answer that are not its body: heads, interim ones too, chunk sizes, extensions and trailers; beside some
+for each byte of the body.
+"""
+FRAMING_PER_BYTE = 16
+MOST_SIZE_DIGITS = 3
+SIZES = {b"%x" % size: size for size in range(1, 1 << 4 * MOST_SIZE_DIGITS)}
+"""Sizes of chunks below 4 KiB as engines write them. Whatever is written otherwise is the parser's matter."""
 FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -30,6 +38,9 @@ class Receiver(Protocol):
 
     def on_body(self, data: bytes, complete: bool) -> bool:
         """More of the body, and whether it is the end. Returns whether to stop reading until `resume`."""
+
+    def on_chunk(self, data: bytes, start: int) -> bool:
+        """One whole chunk of the body in its framing, `data[start:-2]` without it. Returns as `on_body` does."""
 
     def on_lost(self, reason: str, answered: bool, reused: bool) -> None:
         """The connection broke before the end. `answered`: some of an answer had come; `reused`: it was a kept one."""
@@ -49,8 +60,11 @@ class Connection(asyncio.Protocol):
     """One connection to an engine; carries one request at a time."""
 
     __slots__ = (
+        "_between",
+        "_chunk_over",
         "_complete",
         "_extra",
+        "_framing",
         "_head",
         "_headers",
         "_informational",
@@ -76,9 +90,9 @@ class Connection(asyncio.Protocol):
         self._reset()
 
     def _reset(self) -> None:
-        self._seen = self._head = self._complete = False
+        self._seen = self._head = self._complete = self._between = self._chunk_over = False
         self._keep = self._extra = self._informational = False
-        self._status = 0
+        self._status = self._framing = 0
         self._headers: RawHeaders = []
 
     @property
@@ -123,11 +137,17 @@ class Connection(asyncio.Protocol):
         if receiver is None:
             self._transport.abort()  # an engine that was asked nothing has nothing to say
             return
+        if self._between and self._relay(receiver, data):
+            return
         self._seen = True
+        self._framing += len(data)
         had_head = self._head
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._break("bad_response")
+            return
+        if self._framing > MOST_FRAMING and not self._complete:
             self._break("bad_response")
             return
         if self._head and not had_head:
@@ -137,6 +157,7 @@ class Connection(asyncio.Protocol):
             receiver.on_head(self._status, self._headers)
         if self._receiver is not receiver:
             return
+        self._between = self._chunk_over and data.endswith(b"\r\n")
         if self._complete:
             self._finish(receiver)
         elif (
@@ -146,6 +167,18 @@ class Connection(asyncio.Protocol):
             and self._receiver is receiver
         ):
             self._transport.pause_reading()
+
+    def _relay(self, receiver: Receiver, data: bytes) -> bool:
+        """Passes on a read that is one whole chunk, as nearly all of a stream are. Returns whether it was one: the
+        parser knows nothing of it then, and stands between two chunks as before.
+        """
+        start = data.find(b"\r\n", 1, MOST_SIZE_DIGITS + 1) + 2
+        size = SIZES.get(data[: start - 2]) if start > 2 else None  # noqa: PLR2004 - found
+        if not size or len(data) != start + size + 2 or not data.endswith(b"\r\n"):
+            return False
+        if receiver.on_chunk(data, start) and self._receiver is receiver:
+            self._transport.pause_reading()
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tells the receiver; the end of a body without declared length is a good end."""
@@ -209,7 +242,18 @@ class Connection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         """Collects what one read brings."""
         if not self._complete:
+            self._framing -= len(data) * (1 + FRAMING_PER_BYTE)
             self._pieces.append(data)
+
+    def on_chunk_header(self) -> None:
+        """A chunk begins."""
+        self._chunk_over = False
+
+    def on_chunk_complete(self) -> None:
+        """A chunk is over. If its line end is the last thing that was read, the next read begins with a chunk's size:
+        a size whose line end has come would have begun a chunk.
+        """
+        self._chunk_over = True
 
     def on_message_complete(self) -> None:
         """The end of an answer, or of a 1xx before it."""

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llmgw.gateway.admin_models import (
@@ -23,6 +25,8 @@ from llmgw.gateway.admin_models import (
 )
 from llmgw.gateway.dataplane import DataPlane
 from llmgw.gateway.fleet_view import FindingView, FleetView, read_finding, read_fleet
+from llmgw.gateway.health import State
+from llmgw.gateway.processes import Processes
 from llmgw.gateway.reload import BundleFile
 from llmgw.gateway.table import LiveEndpoint, LiveRoute
 
@@ -32,18 +36,21 @@ SEVERITIES = ("block", "error", "warn", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The documents of one gateway. `started_with`: settings of the bundle that were taken at start and only then."""
+    """The documents of one gateway. `started_with`: settings of the bundle that were taken at start and only then.
+    `table` numbers are the sums over `processes`.
+    """
 
     plane: DataPlane
     file: BundleFile
     version: str
     started_at: float
-    started_with: dict[str, object]
+    started_with: Mapping[str, object]
+    processes: Processes
 
     @property
     def _generation(self) -> int | None:
-        bundle = self.plane.table.bundle
-        return None if bundle is None else bundle.generation
+        """The oldest in force anywhere in the gateway: whoever waits for a generation waits for the last worker."""
+        return self.processes.generation
 
     @property
     def _fleet(self) -> FleetView:
@@ -70,8 +77,8 @@ class Views:
             bundle_problem=self.file.problem,
             restart_needed=self._restart_needed(),
             services=len(table.routes),
-            requests_in_flight=len(self.plane.exchanges),
-            endpoints_by_state=dict(sorted(Counter(one.state.value for one in table.everywhere()).items())),
+            requests_in_flight=self.processes.requests,
+            endpoints_by_state=dict(sorted(Counter(self._state(one).value for one in table.everywhere()).items())),
             nodes_by_state=dict(sorted(Counter(node.state or "unknown" for node in self._fleet.nodes).items())),
         )
 
@@ -82,7 +89,33 @@ class Views:
     def endpoints(self) -> EndpointsDocument:
         """All endpoints, those that only finish their last requests too."""
         endpoints = sorted(self.plane.table.everywhere(), key=lambda endpoint: endpoint.spec.id)
-        return EndpointsDocument(generation=self._generation, endpoints=list(map(_endpoint, endpoints)))
+        return EndpointsDocument(generation=self._generation, endpoints=list(map(self._endpoint, endpoints)))
+
+    def _state(self, endpoint: LiveEndpoint) -> State:
+        return self.processes.state(endpoint)[0]
+
+    def _endpoint(self, endpoint: LiveEndpoint) -> EndpointItem:
+        spec = endpoint.spec
+        state, detail = self.processes.state(endpoint)
+        now = self.plane.loop.time()
+        return EndpointItem(
+            id=spec.id,
+            replica=spec.replica,
+            node=spec.node,
+            service=endpoint.route.spec.service,
+            url=endpoint.url,
+            model=spec.model,
+            engine=spec.engine,
+            state=state,
+            since=endpoint.since(now, time.time()),
+            detail=detail,
+            in_flight=endpoint.in_flight,
+            good=endpoint.good,
+            bad=endpoint.bad,
+            leaving=endpoint.leaving,
+            device_class=spec.device_class,
+            devices=spec.devices,
+        )
 
     def routes(self) -> RoutesDocument:
         """The route table in force."""
@@ -116,7 +149,7 @@ class Views:
                     desired=route.spec.desired,
                     ready=len(route.ready),
                     in_flight=route.in_flight,
-                    endpoints=list(map(_endpoint, route.endpoints)),
+                    endpoints=list(map(self._endpoint, route.endpoints)),
                 )
                 for route in self._routes
             ],
@@ -137,7 +170,7 @@ class Views:
                 ReplicaItem(
                     replica=replica,
                     service=replica.rpartition("/")[0],
-                    state=None if endpoint is None else endpoint.state,
+                    state=None if endpoint is None else self._state(endpoint),
                     endpoint=None if endpoint is None else endpoint.spec.id,
                     units=units.get(replica, []),
                 )
@@ -161,6 +194,8 @@ class Views:
         found += [finding for node in self._fleet.nodes for finding in node.findings]
         if self.file.problem is not None:
             found.append(FindingView("bundle-not-taken", "warn", self.file.problem, None))
+        for problem in self.processes.problems():
+            found.append(FindingView("gateway-worker", "warn", problem, None))
         for name in sorted(self.plane.table.missing_secrets):
             text = f"routes name the variable {name} for an engine's key, and this gateway does not have it"
             found.append(FindingView("engine-key-missing", "warn", text, None, KEY_REMEDY))
@@ -176,25 +211,3 @@ def _rank(finding: FindingView) -> tuple[int, str, str, str]:
     severity = finding.severity or ""
     place = SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
     return place, finding.node or "", finding.code or "", finding.message or ""
-
-
-def _endpoint(endpoint: LiveEndpoint) -> EndpointItem:
-    spec = endpoint.spec
-    return EndpointItem(
-        id=spec.id,
-        replica=spec.replica,
-        node=spec.node,
-        service=endpoint.route.spec.service,
-        url=endpoint.url,
-        model=spec.model,
-        engine=spec.engine,
-        state=endpoint.state,
-        since=endpoint.health.since,
-        detail=endpoint.health.detail,
-        in_flight=endpoint.in_flight,
-        good=endpoint.good,
-        bad=endpoint.bad,
-        leaving=endpoint.leaving,
-        device_class=spec.device_class,
-        devices=spec.devices,
-    )

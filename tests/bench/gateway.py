@@ -1,151 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU time that the gateway spends on a request and on a streamed chunk, beside plain baselines in the same run.
+"""What llmgw costs beside sglang-router, vllm-router and nginx, in one run on one machine.
 
-    python -m tests.bench.gateway [--seconds 4] [--rounds 2]
+    python -m tests.bench.gateway [--only compare,sizes,endpoints,streams,features,workers] [--seconds 6] [--rounds 2]
+                                  [--targets llmgw,nginx,sglang-router,vllm-router] [--quick] [--peers FOLDER]
 
-Each target runs alone on CPU 0; engine and load share CPU 1. Unary: a 2 KB chat request, a small answer, 32
-connections. Stream: 100 events, 10 ms apart, 100 connections. Prints one JSON line a target and round, then the medians
-and their ratio to `floor` (uvicorn answering by itself). A machine that does other work shows higher numbers; ratios
-hold better.
+Each target runs alone on CPU 0; the engine and the load share CPU 1. llmgw runs with all that it has on by default, and
+with keys, limits, admission and an access log. `compare`: a 2 KB chat request with a small answer over 32 connections;
+100 events, 10 ms apart, over 100 connections. Prints one JSON line a measurement on stdout, and tables of medians,
+ratios to sglang-router and the goals on stderr. Other work on the machine raises all figures; ratios hold better.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import socket
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-from llmgw.routes.codec import dump_bundle
-from tests.bench.gateway_engine import CHUNKS
-from tests.bench.gateway_load import request
-from tests.gateway.harness import bundle, endpoint, environment, route
+from tests.bench.gateway_compare import compare
+from tests.bench.gateway_endpoints import endpoints
+from tests.bench.gateway_features import features
+from tests.bench.gateway_measure import Row, Run
+from tests.bench.gateway_process import ROOT, missing
+from tests.bench.gateway_report import report
+from tests.bench.gateway_sizes import sizes
+from tests.bench.gateway_streams import streams
+from tests.bench.gateway_targets import LLMGW, NGINX, SGLANG, VLLM, found
+from tests.bench.gateway_workers import workers
 
-TARGETS = ("floor", "llmgw", "proxy")
-CONNECTIONS = {"unary": 32, "stream": 100}
-START_S = 20.0
-WARM_UP_S = 1.0
-
-
-class At:
-    """Where the engine is, for the bundle."""
-
-    host, model = "127.0.0.1", "m"
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+SECTIONS: dict[str, Callable[[Run], list[Row]]] = {
+    "compare": compare,
+    "sizes": sizes,
+    "endpoints": endpoints,
+    "streams": streams,
+    "features": features,
+    "workers": workers,
+}
+TARGETS = (LLMGW, NGINX, SGLANG, VLLM)
+LEAST_CPUS = 2
+QUICK_S, QUICK_TARGETS = 2.0, (LLMGW, NGINX, SGLANG)
 
 
-@contextmanager
-def running(cpu: int, *words: str) -> Iterator[int]:
-    """A Python program pinned to one CPU; its process id."""
-    command = ["taskset", "-c", str(cpu), sys.executable, *words]
-    with subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL) as process:
-        try:
-            yield process.pid
-        finally:
-            process.kill()
+def names(known: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """A reader of names with commas between them."""
 
+    def read(text: str) -> list[str]:
+        wanted = text.split(",")
+        unknown = sorted(set(wanted) - set(known))
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; known: {', '.join(known)}")
+        return wanted
 
-def await_answer(port: int) -> None:
-    """Until a chat request is answered with 200."""
-    head, _, body = request(stream=False).partition(b"\r\n\r\n")
-    del head
-    ask = urllib.request.Request(
-        f"http://127.0.0.1:{port}/v1/chat/completions", body, {"content-type": "application/json"}
-    )
-    end = time.monotonic() + START_S
-    while True:
-        try:
-            with urllib.request.urlopen(ask, timeout=5):  # noqa: S310 - a fixed http URL
-                return
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
-
-
-def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has used, user and system."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def load(port: int, mode: str, seconds: float) -> dict[str, float]:
-    """One run of the load program."""
-    words = ["-m", "tests.bench.gateway_load", str(port), str(CONNECTIONS[mode]), str(seconds), mode]
-    done = subprocess.run(
-        ["taskset", "-c", "1", sys.executable, *words],
-        env=environment(),
-        check=True,
-        capture_output=True,
-        timeout=seconds + 60,
-    )
-    result: dict[str, float] = json.loads(done.stdout)
-    return result
-
-
-def words_for(target: str, folder: Path, port: int, engine_port: int) -> list[str]:
-    """The command line of a target."""
-    if target != "llmgw":
-        return ["-m", "tests.bench.gateway_plain", target, str(port), str(engine_port)]
-    path = folder / "bundle.json"
-    path.write_text(dump_bundle(bundle(1, [route([endpoint(At(engine_port))])])))
-    listen = ["--listen", f"127.0.0.1:{port}", "--admin-listen", "127.0.0.1:0"]
-    return ["-m", "llmgw", "gateway", "--bundle", str(path), *listen]
-
-
-def measure(target: str, mode: str, folder: Path, engine_port: int, seconds: float) -> dict[str, object]:
-    """One row of the result."""
-    port = free_port()
-    with running(0, *words_for(target, folder, port, engine_port)) as pid:
-        await_answer(port)
-        load(port, mode, WARM_UP_S)
-        before = cpu_seconds(pid)
-        result = load(port, mode, seconds)
-        used = cpu_seconds(pid) - before
-    units = result["requests"] * (1 if mode == "unary" else CHUNKS + 1)
-    per = "cpu_us_per_request" if mode == "unary" else "cpu_us_per_chunk"
-    rate = round(result["requests"] / seconds)
-    return {"mode": mode, "target": target, **result, "requests_per_s": rate, per: round(used / units * 1e6, 1)}
+    return read
 
 
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", type=names(tuple(SECTIONS)), default=list(SECTIONS))
+    parser.add_argument("--targets", type=names(TARGETS))
+    parser.add_argument("--peers", type=Path, default=ROOT / ".cache/gateway-peers")
+    parser.add_argument("--seconds", type=float)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--quick", action="store_true", help="a look in three minutes; too short to quote")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        for mode in CONNECTIONS:
-            rows = []
-            engine_port = free_port()
-            with running(1, "-m", "tests.bench.gateway_engine", str(engine_port)):
-                for _round in range(options.rounds):
-                    for target in TARGETS:
-                        rows.append(measure(target, mode, Path(folder), engine_port, options.seconds))
-                        print(json.dumps(rows[-1]), flush=True)  # noqa: T201 - its result
-            per = "cpu_us_per_request" if mode == "unary" else "cpu_us_per_chunk"
-            medians = {name: statistics.median(row[per] for row in rows if row["target"] == name) for name in TARGETS}  # type: ignore[type-var]
-            ratios = {name: round(value / medians["floor"], 2) for name, value in medians.items()}  # type: ignore[operator]
-            print(json.dumps({"mode": mode, per: medians, "ratio_to_floor": ratios}), flush=True)  # noqa: T201
+    if absent := missing("taskset", "wrk", "nginx"):
+        sys.exit(f"error: not on this machine: {', '.join(absent)} (`make bench-gateway` installs them as root)")
+    if (os.cpu_count() or 1) < LEAST_CPUS:
+        sys.exit(
+            f"error: {LEAST_CPUS} processors are needed: one for what is measured, one for the engine and the load"
+        )
+    quick: bool = options.quick
+    able, unable = found(options.peers, options.targets or (QUICK_TARGETS if quick else TARGETS))
+    for line in unable:
+        sys.stderr.write(f"note: not measured: {line}\n")
+    seconds = options.seconds or (QUICK_S if quick else 6.0)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="bench-gateway-") as folder:
+        run = Run(Path(folder), able, seconds, options.rounds or (1 if quick else 2), quick)
+        for name, section in SECTIONS.items():
+            if name in options.only:
+                rows += section(run)
+    sys.stderr.write("\n".join(report(rows)) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,8 +87,12 @@ def test_a_splice_changes_the_model_and_nothing_else(text: str, name: str) -> No
     spliced = asked.with_model(name)
     before, after = pairs_of(text), pairs_of(spliced.decode())
     assert [(key, name if key == "model" else value) for key, value in before] == after
-    assert spliced.startswith(asked.data[: asked.start])
-    assert spliced.endswith(asked.data[asked.end :])
+    marked = asked.with_model("a name that no document has")
+    before_name, found, after_name = marked.partition(b'"a name that no document has"')
+    assert found
+    assert asked.data.startswith(before_name)
+    assert asked.data.endswith(after_name)
+    assert before_name + msgspec.json.encode(name) + after_name == spliced
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))

@@ -11,56 +11,62 @@ from hypothesis import strategies as st
 
 from llmgw.gateway.admission import ByteBudget, RetryBudget, busy
 from llmgw.gateway.choose import choose
+from llmgw.gateway.cost import Ask
 from llmgw.gateway.refusal import KEY_BUSY, SERVICE_BUSY
+from tests.support.seen_endpoints import Seen, seen
 
 
 @dataclass(eq=False)
-class Seen:
+class Limited:
     in_flight: int = 0
     max_concurrency: int | None = None
 
 
 LOADS = st.lists(st.integers(0, 5), min_size=1, max_size=8)
 TURNS = st.integers(0, 10_000)
+ASK = Ask(100)
+
+
+def with_loads(*loads: int) -> list[Seen]:
+    return [seen(f"chat-{number}", in_flight=load) for number, load in enumerate(loads)]
 
 
 @given(LOADS, TURNS, TURNS)
 def test_the_least_loaded_is_chosen(loads: list[int], turn: int, seed: int) -> None:
-    ready = [Seen(load) for load in loads]
-    chosen = choose("least-inflight", ready, turn, seed)
+    chosen = choose("least-inflight", with_loads(*loads), ASK, turn, seed, 0.0)
     assert chosen.in_flight == min(loads)
 
 
 @given(st.integers(1, 8), st.integers(0, 5), TURNS)
 def test_equals_are_chosen_in_turn(count: int, load: int, turn: int) -> None:
-    ready = [Seen(load) for _number in range(count)]
-    chosen = [choose("least-inflight", ready, turn + step, 0) for step in range(count)]
+    ready = with_loads(*[load] * count)
+    chosen = [choose("least-inflight", ready, ASK, turn + step, 0, 0.0) for step in range(count)]
     assert len({id(one) for one in chosen}) == count
 
 
 def test_round_robin_goes_round() -> None:
-    ready = [Seen(9), Seen(0), Seen(4)]
-    chosen = [choose("round-robin", ready, turn, 0) for turn in range(6)]
+    ready = with_loads(9, 0, 4)
+    chosen = [choose("round-robin", ready, ASK, turn, 0, 0.0) for turn in range(6)]
     assert chosen == ready * 2
 
 
 def test_random_is_even_and_decided_by_the_seed_alone() -> None:
-    ready = [Seen() for _number in range(4)]
-    counts = Counter(id(choose("random", ready, 0, seed)) for seed in range(4000))
+    ready = with_loads(0, 0, 0, 0)
+    counts = Counter(id(choose("random", ready, ASK, 0, seed, 0.0)) for seed in range(4000))
     assert min(counts.values()) > 850
-    assert choose("random", ready, 1, 77) is choose("random", ready, 2, 77)
+    assert choose("random", ready, ASK, 1, 77, 0.0) is choose("random", ready, ASK, 2, 77, 0.0)
 
 
 def test_an_unknown_policy_balances() -> None:
-    assert choose("of the future", [Seen(1), Seen(0)], 0, 0).in_flight == 0
+    assert choose("of the future", with_loads(1, 0), ASK, 0, 0, 0.0).in_flight == 0
 
 
 def test_limits_are_asked_before_anything_is_counted() -> None:
-    assert busy(Seen(3), None) is None
-    assert busy(Seen(3, 4), Seen(0, None)) is None
-    assert busy(Seen(4, 4), None) is SERVICE_BUSY
-    assert busy(Seen(0, 4), Seen(2, 2)) is KEY_BUSY
-    assert busy(Seen(0, 0), None) is SERVICE_BUSY
+    assert busy(Limited(3), None) is None
+    assert busy(Limited(3, 4), Limited(0, None)) is None
+    assert busy(Limited(4, 4), None) is SERVICE_BUSY
+    assert busy(Limited(0, 4), Limited(2, 2)) is KEY_BUSY
+    assert busy(Limited(0, 0), None) is SERVICE_BUSY
 
 
 @given(st.lists(st.integers(0, 60), max_size=20))

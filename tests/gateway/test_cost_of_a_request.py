@@ -79,7 +79,7 @@ def test_a_request_leaves_nothing_for_the_garbage_collector_and_makes_no_task() 
     async def run() -> tuple[int, int]:
         load = Load()
         load.ask(20)
-        assert load.wire.written[0] == ANSWER
+        assert load.wire.written[0].startswith(b"HTTP/1.1 200 OK\r\n")
         load.wire.written.clear()
         gc.collect()
         gc.disable()

@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,31 +12,7 @@ import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.gateway.harness import RunningGateway, bundle, endpoint, eventually, fetch, route
-
-SIMULATOR = (
-    Path(__file__).parents[2] / "collections/ansible_collections/llmgw/fleet/roles/engine/files/llmgw_sim/__main__.py"
-)
-
-
-class Simulator:
-    """A simulator as a process of its own, faults allowed. Looks like a test's engine to the harness."""
-
-    def __init__(self, model: str, *options: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.host, self.model = "127.0.0.1", model
-        self.url = f"http://{self.host}:{self.port}"
-        arguments = ["--model", "weights", "--served-model-name", model, "--port", str(self.port), "--faults", *options]
-        self.process = subprocess.Popen(
-            [sys.executable, SIMULATOR, *arguments],
-            stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
-        )
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait(10)
+from tests.gateway.simulator import Simulator
 
 
 @pytest.fixture(scope="module")

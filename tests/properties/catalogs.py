@@ -77,7 +77,8 @@ _SERVICES = _some(
     priority=st.integers(-5, 5),
     drain_timeout=_DURATIONS,
     rollout=_some(max_unavailable=st.integers(1, 3)),
-    admission=_some(max_concurrency=st.integers(1, 9)),
+    admission=_some(max_concurrency=st.integers(1, 9))
+    | st.just({"max_concurrency": 4, "max_queue": 9, "queue_timeout": "5s"}).map(dict),
     routing=_some(policy=st.sampled_from(["random", "round-robin"])),
 )
 
@@ -95,10 +96,17 @@ def documents(draw: st.DrawFn) -> Data:
         if alone or (profile["engine"] == "sglang" and profile.get("devices", "cpu") == "cpu"):
             profile["engine"] = "vllm"
         profile["model"] = draw(st.sampled_from(sorted(models)))
+    names = list(services)
     for number, service in enumerate(services.values()):
         service["profiles"] = draw(st.lists(st.sampled_from(sorted(profiles)), min_size=1, max_size=3, unique=True))
         # An upper-case letter keeps them apart from the names of services.
         service["aliases"] = [f"A{number}.{each}" for each in range(draw(st.integers(0, 2)))]
+        later = sorted(services)[sorted(services).index(names[number]) + 1 :]
+        if draw(st.booleans()) and later:
+            service["routing"] = {
+                "fallbacks": later,
+                "split": {"service": later[0], "percent": draw(st.integers(0, 100))},
+            }
     keys = {
         f"k{number}": {"sha256": f"{number:064x}", "services": sorted(services)[:1]}
         for number in range(draw(st.integers(0, 2)))

@@ -217,11 +217,33 @@ def _bad_name(document: Data) -> tuple[str, bool]:
 
 
 def _unsupported(document: Data) -> tuple[str, bool]:
-    document["services"]["planted-g"] = {"profiles": first(document, "profiles"), "admission": {"max_queue": 8}}
+    document["models"]["planted-g"] = {"path": "m.gguf", "parameters_b": 7}
     return "catalog-unsupported", False
 
 
-MISTAKES = [_wrong_type, _dangling, _uneven, _collision, _no_weights, _bad_name, _unsupported]
+def _no_reason_to_wait(document: Data) -> tuple[str, bool]:
+    document["services"]["planted-h"] = {"profiles": first(document, "profiles"), "admission": {"max_queue": 8}}
+    return "catalog-admission", False
+
+
+def _circle(document: Data) -> tuple[str, bool]:
+    one = {"profiles": first(document, "profiles"), "routing": {"fallbacks": ["planted-j"]}}
+    document["services"]["planted-i"] = one
+    document["services"]["planted-j"] = one | {"routing": {"split": {"service": "planted-i", "percent": 5}}}
+    return "catalog-routing", True
+
+
+MISTAKES = [
+    _wrong_type,
+    _dangling,
+    _uneven,
+    _collision,
+    _no_weights,
+    _bad_name,
+    _unsupported,
+    _no_reason_to_wait,
+    _circle,
+]
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
 

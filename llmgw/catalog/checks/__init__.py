@@ -14,6 +14,7 @@ from llmgw.catalog.checks.gateway import check_fleet, check_gateway
 from llmgw.catalog.checks.later import check_later
 from llmgw.catalog.checks.models import check_models
 from llmgw.catalog.checks.profiles import check_profiles
+from llmgw.catalog.checks.routing import check_routing
 from llmgw.catalog.checks.secrets import check_secrets
 from llmgw.catalog.checks.services import check_services
 from llmgw.catalog.problem import Problem
@@ -27,6 +28,7 @@ def check(document: Document) -> Iterator[Problem]:
     yield from check_secrets(document)
     yield from check_capability(document)
     yield from check_services(document)
+    yield from check_routing(document)
     yield from check_gateway(document)
     yield from check_fleet(document)
     yield from check_later(document)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of `gateway` and `fleet`: keys that mean something, listeners and ports that cannot collide."""
+"""Checks of `gateway` and `fleet`: keys that mean something, listeners, ports and files that cannot collide."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from llmgw.catalog.checks.references import dangling, repeated
 from llmgw.catalog.ports import ports
 from llmgw.catalog.problem import Problem
 from llmgw.catalog.schema.document import Document
+from llmgw.catalog.schema.gateway import Gateway
 from llmgw.catalog.tree import Path
 
 EPHEMERAL = (32_768, 60_999)
@@ -22,11 +23,14 @@ _LISTEN: Path = ("gateway", "listen")
 _ADMIN: Path = ("gateway", "admin_listen")
 _TOKEN: Path = ("gateway", "admin_token_sha256")
 _RANGE: Path = ("fleet", "port_range")
+_LOG: Path = ("gateway", "access_log")
+_KERNELS = ("/dev/", "/proc/", "/sys/")
 
 
 def check_gateway(document: Document) -> Iterator[Problem]:
-    """Problems of keys and listeners."""
+    """Problems of keys, listeners and files."""
     yield from _keys(document)
+    yield from _files(document.gateway)
     gateway = document.gateway
     data, admin = _address(gateway.listen), _address(gateway.admin_listen)
     if data[1] == admin[1] and (data[0] == admin[0] or _wildcard(data[0]) or _wildcard(admin[0])):
@@ -81,6 +85,25 @@ def _keys(document: Document) -> Iterator[Problem]:
                 yield Problem((*path, "services", number), codes.REFERENCE, why, fix, reads=(("services",),))
             else:
                 yield from dangling((*path, "services", number), "services", service, document.services)
+
+
+def _files(gateway: Gateway) -> Iterator[Problem]:
+    tls, log = gateway.tls, gateway.access_log
+    # One file may hold both the certificate and its key.
+    named: dict[Path, str] = {}
+    if tls is not None:
+        named = {("gateway", "tls", "certificate"): tls.certificate, ("gateway", "tls", "key"): tls.key}
+    for path, name in (*named.items(), *([(_LOG, log)] if log else [])):
+        if name.endswith(("/", "/..", "/.")):
+            yield Problem(path, codes.PATH, f"`{name}` is a directory", "Write the path of a file.")
+        elif f"{name}/".startswith(_KERNELS):
+            why = f"`{name}` is a file of the kernel's, and no other can be put there"
+            fix = "Use a path of its own, such as one below /etc/llmgw or /var/log/llmgw."
+            yield Problem(path, codes.PATH, why, fix)
+    for path, name in named.items():
+        if name == log:
+            why = f"the access log would be written into `{name}`, the file of `{'.'.join(map(str, path[1:]))}`"
+            yield Problem(_LOG, codes.PATH, why, "Give it a file of its own.", reads=(path,), other=path)
 
 
 def _address(listener: str) -> tuple[str, int]:

@@ -50,10 +50,10 @@ def prompt_tokens(prompt: object, param: str) -> list[str]:
     raise bad_request(f"{param} must be a text or a list of token numbers", param)
 
 
-def chat_tokens(messages: object) -> list[str]:
+def chat_tokens(messages: object, param: str = "messages") -> list[str]:
     """The tokens of a chat: role and text of each message, content being a text or a list of parts."""
     if not isinstance(messages, list) or not messages or not all(isinstance(item, dict) for item in messages):
-        raise bad_request("messages must be a list of at least one object", "messages")
+        raise bad_request(f"{param} must be a list of at least one object", param)
     found: list[str] = []
     for message in messages:
         content = message.get("content") or ""
@@ -89,6 +89,15 @@ def usage(prompt: int, completion: int, cached: int) -> dict[str, Any]:
     }
 
 
+def length(limit: Any, body: dict[str, Any], param: str = "max_tokens") -> tuple[int, str]:
+    """How many tokens an answer gets under the limit asked for, and why it ends. Raises ApiError 400 for no limit."""
+    if limit is not None and (not is_number(limit) or limit < 1):
+        raise bad_request(f"{param} must be at least 1, got {limit!r}.", param)
+    if limit is None or (limit > REPLY_TOKENS and not body.get("ignore_eos")):
+        return REPLY_TOKENS, "stop"
+    return limit, "length"
+
+
 @dataclass(frozen=True)
 class Generation:
     """One generation: how long it gets, why it ends, and the documents that report it."""
@@ -109,11 +118,7 @@ class Generation:
         limit = body.get("max_tokens") if limit is None else limit
         if limit is None and not chat:
             limit = COMPLETION_TOKENS
-        if limit is not None and (not is_number(limit) or limit < 1):
-            raise bad_request(f"max_tokens must be at least 1, got {limit!r}.", "max_tokens")
-        if limit is None or (limit > REPLY_TOKENS and not body.get("ignore_eos")):
-            return cls(chat, ident, created, model, REPLY_TOKENS, "stop")
-        return cls(chat, ident, created, model, limit, "length")
+        return cls(chat, ident, created, model, *length(limit, body))
 
     def whole(self, text: str, used: dict[str, Any]) -> dict[str, Any]:
         """The answer in one document."""

@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paths of the simulator: OpenAI's, vLLM's own, and /sim for tests."""
+"""The paths of the simulator: OpenAI's, Anthropic's, vLLM's own, and /sim for tests."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import collections
 import hashlib
 import hmac
 import json
 import os
-import struct
 import time
-import uuid
 from dataclasses import asdict, dataclass
-from typing import Any, Awaitable, Callable
+from typing import Any, Awaitable, Callable, Dict, Tuple
 
-from llmgw_sim import VERSION, answers
+from llmgw_sim import VERSION, messages
+from llmgw_sim.completions import Completions
 from llmgw_sim.engine import Engine
 from llmgw_sim.faults import Faults, parse_faults
+from llmgw_sim.forms import read_form
+from llmgw_sim.generation import Generator
+from llmgw_sim.media import Media
+from llmgw_sim.messages import Messages
+from llmgw_sim.pooling import Pooling
+from llmgw_sim.responses import Responses
 from llmgw_sim.web import ApiError, Connection, Request, bad_request, server_error
 
 Handler = Callable[[Request, Connection], Awaitable[None]]
+ModelPath = Tuple[Callable[[Request], Dict[str, Any]], Callable[[Dict[str, Any], Connection], Awaitable[None]]]
+"""How a request that names a model is read, and who answers it."""
 REMEMBERED_REQUESTS = 256
 SECRET_HEADERS = ("authorization", "x-api-key")
 
@@ -49,12 +55,8 @@ class Api:
         self._requests = 0
         self._last_headers: dict[str, str] = {}
         self._started = int(time.time())
-        self._model_paths: dict[str, Callable[[dict[str, Any], Connection], Awaitable[None]]] = {
-            "/v1/chat/completions": self._chat,
-            "/v1/completions": self._completion,
-            "/v1/embeddings": self._embeddings,
-            "/tokenize": self._tokenize,
-        }
+        generator = Generator(engine, serving.max_model_len, lambda: self._faults)
+        self._model_paths = _model_paths(generator, serving.names[0], serving.max_model_len)
         self._paths: dict[tuple[str, str], Handler] = {
             ("GET", "/health"): self._health,
             ("GET", "/version"): self._version,
@@ -74,6 +76,11 @@ class Api:
             connection.reply_json({"detail": "Method Not Allowed" if known else "Not Found"}, 405 if known else 404)
         elif request.path.startswith("/v1/") and not self._authorised(request):
             connection.reply_json({"error": "Unauthorized"}, 401)
+        elif request.path.startswith(messages.PREFIX):
+            try:
+                await handler(request, connection)
+            except ApiError as error:
+                raise messages.in_their_shape(error) from None
         else:
             await handler(request, connection)
 
@@ -140,9 +147,8 @@ class Api:
             if self._faults.count is not None:
                 self._faults.count -= 1
             raise ApiError(self._faults.fail_status, "A fault asked for by POST /sim/faults.", "SimulatedError")
-        body = _json(request)
-        if not isinstance(body, dict):
-            raise bad_request("the body must be a JSON object")
+        read, answer = self._model_paths[request.path]
+        body = read(request)
         name = body.get("model")
         if name not in (None, *self._serving.names):
             raise ApiError(404, f"The model `{name}` does not exist.", "NotFoundError", "model")
@@ -150,7 +156,7 @@ class Api:
         assert task  # noqa: S101 - a coroutine always runs in one
         self.in_flight.add(task)
         try:
-            await self._model_paths[request.path](body, connection)
+            await answer(body, connection)
         finally:
             self.in_flight.discard(task)
 
@@ -163,85 +169,44 @@ class Api:
             for name, value in request.headers.items()
         }
 
-    async def _chat(self, body: dict[str, Any], connection: Connection) -> None:
-        await self._generate(body, answers.chat_tokens(body.get("messages")), connection, chat=True)
-
-    async def _completion(self, body: dict[str, Any], connection: Connection) -> None:
-        prompt = body.get("prompt")
-        if isinstance(prompt, list) and len(prompt) == 1 and not answers.is_number(prompt[0]):
-            prompt = prompt[0]
-        await self._generate(body, answers.prompt_tokens(prompt, "prompt"), connection, chat=False)
-
-    async def _generate(self, body: dict[str, Any], prompt: list[str], connection: Connection, *, chat: bool) -> None:
-        ident = f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex}"
-        generation = answers.Generation.of(body, chat, ident, int(time.time()), self._serving.names[0])
-        if len(prompt) + generation.count > self._serving.max_model_len:
-            raise bad_request(
-                f"This model's maximum context length is {self._serving.max_model_len} tokens. However, you requested "
-                f"{generation.count} output tokens and your prompt contains {len(prompt)} input tokens.",
-                "max_tokens",
-            )
-        said: list[str] = []
-        stream = bool(body.get("stream"))
-
-        def emit(index: int) -> None:
-            self._break_at(index, connection)
-            said.append(answers.word(prompt, index))
-            if stream:
-                if index == 0 and chat:
-                    connection.event(generation.first_chunk())
-                connection.event(generation.token_chunk(said[-1]))
-
-        if stream:
-            connection.start_events()
-        cached = await self._engine.generate(prompt, generation.count, generation.reason, emit)
-        used = answers.usage(len(prompt), generation.count, cached)
-        if not stream:
-            connection.reply_json(generation.whole("".join(said), used))
-            return
-        connection.event(generation.last_chunk())
-        if (body.get("stream_options") or {}).get("include_usage"):
-            connection.event(generation.usage_chunk(used))
-        connection.end_events()
-
-    def _break_at(self, index: int, connection: Connection) -> None:
-        """Carries out the faults that strike before token `index`."""
-        if index == self._faults.disconnect_after_chunks:
-            connection.break_off()
-            raise asyncio.CancelledError
-        if index == self._faults.error_after_chunks:
-            raise server_error("A fault asked for by POST /sim/faults.")
-
-    async def _embeddings(self, body: dict[str, Any], connection: Connection) -> None:
-        given = body.get("input")
-        if not isinstance(given, list) or all(answers.is_number(item) for item in given):
-            given = [given]
-        texts = [answers.prompt_tokens(item, "input") for item in given]
-        size = body.get("dimensions") or answers.EMBEDDING_SIZE
-        if not answers.is_number(size) or not 1 <= size <= 4096:  # noqa: PLR2004 - larger than any model's
-            raise bad_request("dimensions must be between 1 and 4096", "dimensions")
-        packed = body.get("encoding_format") == "base64"
-        data = []
-        for index, text in enumerate(texts):
-            await self._engine.generate(text, 1, "stop", lambda _index: None)
-            values = answers.vector(text, size)
-            coded = base64.b64encode(struct.pack(f"<{size}f", *values)).decode() if packed else values
-            data.append({"object": "embedding", "index": index, "embedding": coded})
-        used = answers.usage(sum(map(len, texts)), 0, 0)
-        connection.reply_json({"object": "list", "model": self._serving.names[0], "data": data, "usage": used})
-
-    async def _tokenize(self, body: dict[str, Any], connection: Connection) -> None:
-        found = (
-            answers.chat_tokens(body["messages"])
-            if "messages" in body
-            else answers.prompt_tokens(body.get("prompt"), "prompt")
-        )
-        numbers = list(map(answers.token_id, found))
-        connection.reply_json({"count": len(numbers), "max_model_len": self._serving.max_model_len, "tokens": numbers})
-
 
 def _json(request: Request) -> object:
     try:
         return json.loads(request.body)
     except ValueError as error:
         raise bad_request(f"Invalid JSON: {error}") from None
+
+
+def _object(request: Request) -> dict[str, Any]:
+    body = _json(request)
+    if not isinstance(body, dict):
+        raise bad_request("the body must be a JSON object")
+    return body
+
+
+def _form(request: Request) -> dict[str, Any]:
+    return read_form(request.headers.get("content-type", ""), request.body)
+
+
+def _model_paths(generator: Generator, model: str, max_model_len: int) -> dict[str, ModelPath]:
+    """All paths whose requests name a model."""
+    completions, responses = Completions(generator, model), Responses(generator, model)
+    pooling, media = Pooling(generator, model, max_model_len), Media(generator, model)
+    anthropic = Messages(generator, model)
+    return {
+        "/v1/chat/completions": (_object, completions.chat),
+        "/v1/completions": (_object, completions.text),
+        "/v1/responses": (_object, responses.create),
+        messages.PREFIX: (_object, anthropic.create),
+        f"{messages.PREFIX}/count_tokens": (_object, anthropic.count),
+        "/v1/embeddings": (_object, pooling.embeddings),
+        **dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), (_object, pooling.rerank)),
+        **dict.fromkeys(("/score", "/v1/score"), (_object, pooling.score)),
+        **dict.fromkeys(("/classify", "/v1/classify"), (_object, pooling.classify)),
+        "/v1/audio/speech": (_object, media.speak),
+        **dict.fromkeys(("/v1/audio/transcriptions", "/v1/audio/translations"), (_form, media.transcribe)),
+        "/v1/images/generations": (_object, media.draw),
+        "/v1/images/edits": (_form, media.edit),
+        "/tokenize": (_object, pooling.tokenize),
+        "/detokenize": (_object, pooling.detokenize),
+    }

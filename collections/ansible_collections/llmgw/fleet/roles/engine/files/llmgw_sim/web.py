@@ -119,6 +119,7 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport
         self._streaming = False
+        self._named_events = False
         self._close_after = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -148,26 +149,32 @@ class Connection(asyncio.Protocol):
         """Answers with one JSON document."""
         self.reply(status, json.dumps(body).encode())
 
-    def start_events(self) -> None:
-        """Begins an answer of server-sent events: as in vLLM, its header leaves before the first token exists."""
+    def start_events(self, *, named: bool = False) -> None:
+        """Begins an answer of server-sent events: as in vLLM, its header leaves before the first token exists.
+
+        Events that have names are those of the newer APIs, which also end without [DONE].
+        """
         self._streaming = True
+        self._named_events = named
         self._head(200, "text/event-stream; charset=utf-8", "transfer-encoding: chunked")
 
-    def event(self, data: object) -> None:
+    def event(self, data: object, name: str = "") -> None:
         """Sends one event, a JSON document or a text as it is."""
-        event = f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+        first = f"event: {name}\n" if name else ""
+        event = f"{first}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
         self._transport.write(b"%x\r\n%s\r\n" % (len(event), event))
 
     def end_events(self) -> None:
-        """Ends the answer as OpenAI does."""
-        self.event("[DONE]")
+        """Ends the answer as its API does."""
+        if not self._named_events:
+            self.event("[DONE]")
         self._transport.write(b"0\r\n\r\n")
         self._streaming = False
 
     def fail(self, error: ApiError) -> None:
         """Answers with an error; in mid-stream that is an event, and the status stays 200 (vLLM's way)."""
         if self._streaming:
-            self.event(error.body)
+            self.event(error.body, "error" if self._named_events else "")
             self.end_events()
         else:
             self.reply_json(error.body, error.status)

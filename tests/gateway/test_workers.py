@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A gateway with worker processes: what they share, and what becomes of clients when one goes (G6b, G12)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.client import CHAT, Client, asking, post
+from tests.gateway.conftest import MakeEngine
+from tests.gateway.engine import CHUNKED, LAST_CHUNK, Engine, Request, Wire, chunk, event, whole
+from tests.gateway.harness import endpoint, eventually, fetch, route
+from tests.gateway.workers import LONG_S, Asking, Workers, workers
+
+STREAMS = 16
+"""Connections enough for both workers to have some: the system spreads them by chance."""
+SERVING = 'llmgw_workers{stage="serving"}'
+
+
+class Held:
+    """An engine's answers that stream until told to end."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def __call__(self, request: Request, wire: Wire) -> None:
+        if b'"stream"' not in request.body:
+            wire.send(whole(b'{"id":"x","choices":[]}'))
+            return
+        wire.send(CHUNKED + chunk(event("a")))
+        self.go.wait(LONG_S)
+        wire.send(chunk(event("b")) + LAST_CHUNK)
+
+
+@pytest.fixture(scope="module")
+def held() -> Held:
+    return Held()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, held: Held) -> Iterator[Workers]:
+    engine = Engine(answer=held)
+    with workers(tmp_path_factory.mktemp("workers"), [route([endpoint(engine)])]) as running:
+        running.engine = engine  # type: ignore[attr-defined]
+        yield running
+    engine.stop()
+
+
+@pytest.fixture
+def gateway(shared: Workers, held: Held) -> Iterator[Workers]:
+    held.go.clear()
+    eventually(shared.serving, "two workers serve", LONG_S)
+    shared.publish([route([endpoint(shared.engine)])])  # type: ignore[attr-defined]
+    eventually(lambda: shared.get("status")["generation"] == shared.generation, "the bundle in force", LONG_S)
+    yield shared
+    held.go.set()
+    eventually(lambda: shared.get("status")["requests_in_flight"] == 0, "nothing in flight", LONG_S)
+
+
+def stream(stack: ExitStack, gateway: Workers) -> Client:
+    """A client that has got the first event of a stream."""
+    client = stack.enter_context(Client(gateway.url))
+    client.socket.settimeout(LONG_S)
+    client.send(post(asking(stream=True)))
+    client.until(event("a"))
+    return client
+
+
+def test_what_is_told_is_the_sum_over_the_workers(gateway: Workers, held: Held) -> None:
+    before = gateway.served(), gateway.endpoint()["good"]
+    with ExitStack() as stack:
+        streams = [stream(stack, gateway) for _number in range(STREAMS)]
+        eventually(lambda: gateway.endpoint()["in_flight"] == STREAMS, "all in flight at the endpoint")
+        assert gateway.get("services")["services"][0]["in_flight"] == STREAMS
+        assert gateway.get("status")["requests_in_flight"] == STREAMS
+        assert gateway.metrics()['llmgw_inflight_requests{service="chat"}'] == STREAMS
+        held.go.set()
+        for client in streams:
+            client.until(LAST_CHUNK)
+        eventually(lambda: gateway.endpoint()["in_flight"] == 0, "none in flight")
+        eventually(lambda: gateway.served() == before[0] + STREAMS, "all counted")
+        eventually(lambda: gateway.endpoint()["good"] == before[1] + STREAMS, "all counted as good")
+    durations = gateway.metrics()['llmgw_request_duration_seconds_count{service="chat"}']
+    assert durations == gateway.served()
+
+
+def test_a_killed_worker_cuts_its_own_connections_only_and_is_replaced_with_its_totals_kept(
+    gateway: Workers, held: Held
+) -> None:
+    for _number in range(20):
+        assert fetch(gateway.url + CHAT, "POST", asking())[0] == 200
+    eventually(lambda: gateway.served() >= 20, "counted")
+    served, restarts = gateway.served(), gateway.metrics()["llmgw_worker_restarts_total"]
+    with ExitStack() as stack:
+        streams = [stream(stack, gateway) for _number in range(STREAMS)]
+        eventually(lambda: gateway.endpoint()["in_flight"] == STREAMS, "all in flight")
+        victim = min(gateway.pids())
+        os.kill(victim, signal.SIGKILL)
+        eventually(lambda: 0 < gateway.endpoint()["in_flight"] < STREAMS, "only those of the other in flight")
+        left = gateway.endpoint()["in_flight"]
+        held.go.set()
+        whole_ones = sum(client.rest_ends_well() for client in map(Ending, streams))
+        assert whole_ones == left
+    eventually(gateway.serving, "two workers serve again", LONG_S)
+    assert victim not in gateway.pids()
+    assert gateway.metrics()["llmgw_worker_restarts_total"] == restarts + 1
+    eventually(lambda: gateway.served() == served + left, "totals are kept, and the rest is counted")
+    assert all(fetch(gateway.url + CHAT, "POST", asking())[0] == 200 for _number in range(20))
+
+
+class Ending:
+    """What becomes of a stream."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def rest_ends_well(self) -> bool:
+        try:
+            self._client.until(LAST_CHUNK)
+        except (AssertionError, ConnectionError):
+            return False
+        return True
+
+
+def test_a_reload_under_load_loses_no_request_whatever_becomes_the_number_of_workers(
+    gateway: Workers, held: Held
+) -> None:
+    eventually(lambda: gateway.endpoint()["in_flight"] == 0, "quiet")
+    served, restarts = gateway.served(), gateway.metrics()["llmgw_worker_restarts_total"]
+    started_at = gateway.get("status")["started_at"]
+    with ExitStack() as stack:
+        streams = [stream(stack, gateway) for _number in range(4)]
+        asking_ones = Asking(gateway.url, keeping=2, anew=2)
+        before = gateway.pids()
+        for number in (3, 2):
+            gateway.publish([route([endpoint(gateway.engine)])], workers=number)  # type: ignore[attr-defined]
+            eventually(lambda: gateway.get("status")["restart_needed"] == ["workers"], "a reload needed", LONG_S)
+            os.kill(gateway.pid, signal.SIGHUP)
+            eventually(lambda: gateway.get("status")["restart_needed"] == [], f"{number} workers", LONG_S)
+            eventually(lambda n=number: gateway.metrics()[SERVING] == n, f"{number} workers", LONG_S)  # type: ignore[misc]
+        so_far = asking_ones.answered
+        eventually(lambda: asking_ones.answered > so_far + 20, "clients go on", LONG_S)
+        asking_ones.stop()
+        assert asking_ones.failures == []
+        eventually(lambda: gateway.get("status")["requests_in_flight"] == 4, "only the streams in flight")
+        held.go.set()
+        assert all(Ending(client).rest_ends_well() for client in streams)
+    eventually(lambda: not before & gateway.pids(), "the old workers are gone", LONG_S)
+    eventually(lambda: gateway.served() == served + asking_ones.answered + 4, "each request counted once")
+    assert gateway.metrics()["llmgw_worker_restarts_total"] == restarts
+    assert gateway.get("status")["started_at"] == started_at
+
+
+def test_the_generation_told_is_that_of_the_slowest_worker_and_one_that_hangs_is_told_of(gateway: Workers) -> None:
+    slow = max(gateway.pids())
+    os.kill(slow, signal.SIGSTOP)
+    try:
+        before = gateway.generation
+        gateway.publish([route([endpoint(gateway.engine, draining=True)])])  # type: ignore[attr-defined]
+        eventually(lambda: gateway.get("status")["loaded_at"] and gateway.endpoint()["state"] == "draining", "taken in")
+        eventually(lambda: gateway.metrics()['llmgw_workers{stage="hanging"}'] == 1, "told in metrics", LONG_S)
+        assert gateway.get("status")["generation"] == before
+        assert any("hang" in one["message"] for one in gateway.get("findings")["findings"])
+    finally:
+        os.kill(slow, signal.SIGCONT)
+    eventually(lambda: gateway.get("status")["generation"] == gateway.generation, "in force everywhere", LONG_S)
+    eventually(lambda: gateway.metrics()['llmgw_workers{stage="hanging"}'] == 0, "it hangs no more", LONG_S)
+    assert slow in gateway.pids()
+
+
+def test_an_engine_that_dies_is_out_at_every_worker_and_back_at_every_worker(gateway: Workers) -> None:
+    engine = gateway.engine  # type: ignore[attr-defined]
+    engine.stop()
+    eventually(lambda: gateway.endpoint()["state"] == "failed", "failed")
+    statuses = [fetch(gateway.url + CHAT, "POST", asking())[0] for _number in range(STREAMS)]
+    assert set(statuses) <= {502, 503}
+    engine.start()
+    eventually(lambda: gateway.endpoint()["state"] == "ready", "ready")
+    answers = [fetch(gateway.url + CHAT, "POST", asking()) for _number in range(STREAMS)]
+    assert [(status, body) for status, _headers, body in answers if status != 200] == []
+
+
+def test_sigterm_lets_the_streams_of_all_workers_finish(tmp_path: Path, engine: MakeEngine) -> None:
+    held = Held()
+    with workers(tmp_path, [route([endpoint(engine(answer=held))])]) as gateway, ExitStack() as stack:
+        streams = [stream(stack, gateway) for _number in range(STREAMS)]
+        pids = gateway.pids()
+        os.kill(gateway.pid, signal.SIGTERM)
+        eventually(lambda: not accepted(gateway.url), "no new connections")
+        assert gateway.get("status")["draining"] is True
+        assert gateway.pids() == pids
+        held.go.set()
+        assert all(Ending(client).rest_ends_well() for client in streams)
+        eventually(lambda: not alive(pids), "all workers ended", LONG_S)
+
+
+def test_workers_end_after_their_requests_when_the_control_process_is_killed(
+    tmp_path: Path, engine: MakeEngine
+) -> None:
+    held = Held()
+    with workers(tmp_path, [route([endpoint(engine(answer=held))])]) as gateway, ExitStack() as stack:
+        gateway.reload()  # so that none of them has got hold of another one's channel by it
+        streams = [stream(stack, gateway) for _number in range(4)]
+        pids = gateway.pids()
+        os.kill(gateway.pid, signal.SIGKILL)
+        eventually(lambda: not accepted(gateway.url), "no new connections", LONG_S)
+        held.go.set()
+        assert all(Ending(client).rest_ends_well() for client in streams)
+        eventually(lambda: not alive(pids), "all workers ended", LONG_S)
+
+
+def accepted(url: str) -> bool:
+    try:
+        fetch(url + "/healthz")
+    except OSError:
+        return False
+    return True
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Those that run; one whose parent was killed may wait for ever to be asked how it ended."""
+    return {pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes()}
