@@ -28,6 +28,7 @@ from llmgw.gateway.notify import READY, RELOADING, STOPPING, notify
 from llmgw.gateway.prober import Prober
 from llmgw.gateway.process import Settings, addresses, started_with, tune, version, wanted_workers, write_ready
 from llmgw.gateway.processes import OneProcess
+from llmgw.gateway.request_views import KeptHere, RequestViews
 from llmgw.gateway.server import ClientProtocol
 from llmgw.gateway.views import Views
 
@@ -78,7 +79,8 @@ class Gateway:
             started_with(self._settings, self.table.gateway),
             OneProcess(self.plane),
         )
-        app = Guard(admin_app(views, self._pages), self.table, admin_listen)
+        requests = RequestViews(KeptHere(self.plane.explanations), views.processes, self.table)
+        app = Guard(admin_app(views, self._pages, requests), self.table, admin_listen)
         self._admin = Listener(app, [admin_socket], ClientProtocol, self._settings.drain_timeout_s)
         await self._admin.start()
         self.url = url_of(data_socket, "https" if self.table.gateway.tls_certificate else "http")

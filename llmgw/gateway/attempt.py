@@ -95,8 +95,20 @@ class Attempt:
             self._send(connection)
 
     def _send(self, connection: Connection) -> None:
+        exchange, endpoint = self._exchange, self.endpoint
+        asked = exchange.asked
+        assert asked is not None  # noqa: S101 - kept until an answer begins
+        data = asked.data if endpoint.spec.model == asked.model else asked.with_model(endpoint.spec.model)
+        head = b"%b%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
+            exchange.line,
+            endpoint.after_line,
+            exchange.head.forward,
+            exchange.request_id.encode(),
+            len(data),
+        )
         self._connection = connection
-        self._exchange.send(self, connection)
+        exchange.within(self._table.gateway.first_byte_timeout_s)
+        connection.start(self, head, data)
 
     # --- the answer (called by the engine's connection) ---
 

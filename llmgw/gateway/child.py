@@ -80,7 +80,7 @@ class Child:
             words = [*command(ends, self.number)]
             self.pid = _spawn(words)
         self._watch()
-        self._channel = await Channel.over(ours, self._hear, lambda: None)
+        await self._listen(ours)
 
     async def adopt(self, handed: HandedChild) -> None:
         """Goes on with a process that the code before has started."""
@@ -92,9 +92,7 @@ class Child:
         if self.stage is not Stage.STARTING:
             self.serving.set_result(None)
         self._watch()
-        self._channel = await Channel.over(
-            socket.socket(fileno=keep(handed.channel)), self._hear, lambda: None, handed.unread
-        )
+        await self._listen(socket.socket(fileno=keep(handed.channel)), handed.unread)
 
     async def hand_over(self) -> HandedChild | None:
         """What new code needs to adopt it. None: it does not listen, and cannot be handed over."""
@@ -130,6 +128,11 @@ class Child:
         """Ends it now, and with it all that it has in flight."""
         if self._pidfd >= 0:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    async def _listen(self, end: socket.socket, unread: bytes = b"") -> None:
+        self._channel = await Channel.over(end, self._hear, lambda: None, unread)
+        if self.stage is Stage.ENDED:  # meanwhile
+            self._channel.close()
 
     def _hear(self, message: Message) -> None:
         if isinstance(message, Serving) and self.stage is Stage.STARTING:

@@ -222,7 +222,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Some of a request's body; of one that is answered already it goes nowhere."""
-        self._framing -= len(data) * (1 + FRAMING_PER_BYTE)
+        self._framing = max(0, self._framing - len(data) * (1 + FRAMING_PER_BYTE))
         if self._body_of is not None:
             self._body_of.on_piece(data)
             return
@@ -304,7 +304,7 @@ class ClientConnection(asyncio.Protocol):
         begun = False
         for one in (running, *self._ahead):
             if one is not None and not isinstance(one, Answer):
-                begun = begun or one.answering
+                begun = begun or one.status is not None
                 one.client_left()
         self._ahead.clear()
         if not begun:

@@ -74,9 +74,11 @@ class ServiceCounters:
 class PlaneCounters:
     """Totals of the gateway that belong to no service."""
 
-    __slots__ = ("refused", "reload_failures", "stale_connections")
+    __slots__ = ("log_dropped", "log_lines", "refused", "reload_failures", "stale_connections")
 
     def __init__(self) -> None:
+        self.log_lines = self.log_dropped = 0
+        """Lines of the access log that were written, and those that could not be."""
         self.refused: dict[str, int] = {}
         """Requests that the gateway answered itself, by reason."""
         self.reload_failures = 0

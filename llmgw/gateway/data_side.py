@@ -19,6 +19,7 @@ from llmgw.gateway.dataplane import DataPlane
 from llmgw.gateway.deadlines import keep_deadlines
 from llmgw.gateway.listener import Listener
 from llmgw.gateway.open_files import raise_limit
+from llmgw.gateway.record_keeping import RecordKeeping
 from llmgw.gateway.reload import BundleFile
 from llmgw.gateway.table import Table
 
@@ -31,7 +32,9 @@ class DataSide:
     def __init__(self, bundle: Path, on_swap: Callable[[], None], drain_timeout_s: float) -> None:
         self.table = Table(os.environ.get)
         self.plane = DataPlane(self.table, secrets.randbits(64))
-        self.file = BundleFile(bundle, self.table, on_swap, self._reload_failed)
+        self.records = RecordKeeping(self.plane)
+        self.file = BundleFile(bundle, self.table, self._swapped, self._reload_failed)
+        self._on_swap = on_swap
         self._drain_timeout_s = drain_timeout_s
         self._listener: Listener | None = None
         self._keepers: list[asyncio.Task[None]] = []
@@ -42,6 +45,7 @@ class DataSide:
         self._tls = tls_context(self.table.gateway)
         self.plane.most_requests = raise_limit()
         self._listener = Listener(self.plane, bound, ClientConnection, self._drain_timeout_s, self._tls)
+        self.records.start()
         await self._listener.start()
         self._keepers = [asyncio.create_task(self.file.follow()), asyncio.create_task(keep_deadlines(self.plane))]
 
@@ -72,6 +76,7 @@ class DataSide:
         await asyncio.gather(*self._keepers, return_exceptions=True)
         for endpoint in self.table.everywhere():
             endpoint.pool.close()
+        await self.records.close()
 
     def cut(self) -> None:
         """Cuts what is still in flight."""
@@ -79,6 +84,10 @@ class DataSide:
             log.warning("requests are cut off: the drain timeout is over", requests=len(self.plane.exchanges))
         for exchange in tuple(self.plane.exchanges):
             exchange.cut_off()
+
+    def _swapped(self) -> None:
+        self.records.follow()
+        self._on_swap()
 
     def _reload_failed(self) -> None:
         self.plane.counters.reload_failures += 1

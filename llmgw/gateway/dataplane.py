@@ -129,16 +129,19 @@ class DataPlane:
 
     # --- while it runs ---
 
+    def sample(self, exchange: Exchange, route: LiveRoute, now: float) -> None:
+        """Has it kept why the request goes where it goes, if it is one of the sample or asks for that."""
+        asked = exchange.head.explain
+        if self.sampler.take() or asked:
+            at = time.time() - (now - exchange.started_at)
+            exchange.explained = self.explanations.begin(exchange.request_id, at, route.spec.service, asked=asked)
+
     def choose(
         self, exchange: Exchange, route: LiveRoute, ready: tuple[LiveEndpoint, ...], ask: Ask, now: float
     ) -> LiveEndpoint:
         """The endpoint of `ready` that the service's policy takes; for requests of the sample with its reasons kept."""
         route.turn += 1
         policy = route.spec.policy
-        if not exchange.attempts and (self.sampler.take() or exchange.head.explain):
-            at = time.time() - (now - exchange.started_at)
-            asked = exchange.head.explain
-            exchange.explained = self.explanations.begin(exchange.request_id, at, route.spec.service, asked=asked)
         explained = exchange.explained
         terms = () if explained is None else explain(policy, ready, ask, now)
         chosen = ready[0] if len(ready) == 1 else choose(policy, ready, ask, route.turn, self.seed + route.turn, now)

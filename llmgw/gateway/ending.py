@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from llmgw.gateway.counters import ServiceCounters, count
 from llmgw.gateway.record import End, RequestRecord
+from llmgw.gateway.request_id import trace_id
 
 if TYPE_CHECKING:
     from llmgw.gateway.exchange import Exchange
@@ -57,4 +58,5 @@ def record_of(exchange: Exchange, now: float, *, left: bool, cut: bool, usage: U
         prompt_tokens=None if usage is None else usage.prompt,
         completion_tokens=None if usage is None else usage.completion,
         end=end,
+        trace_id=trace_id(exchange.head.traceparent),
     )

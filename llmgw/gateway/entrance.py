@@ -80,6 +80,7 @@ class Entry:
             self._reserved = tokens
             key.in_flight += 1
         if full is None:
+            self.waited_s = 0.0
             self._enter()
             return True
         self._wait(exchange, priority, name, now)
@@ -154,9 +155,9 @@ def advance(route: LiveRoute, now: float) -> None:
 
 def sweep(route: LiveRoute, now: float) -> None:
     """Turns away those who have waited long enough, and lets in others where there is room without anybody leaving."""
-    late = route.line.expired(now)
-    for exchange in late:
-        exchange.turned_away(
-            limit_refusals.queue_timeout(route.spec.served_name, exchange.waited(now), route.line.wait_s(now))
-        )
+    for exchange in route.line.expired(now):
+        entry = exchange.entry
+        since = now if entry is None or entry.queued_at is None else entry.queued_at
+        why = limit_refusals.queue_timeout(route.spec.served_name, now - since, route.line.wait_s(now))
+        exchange.turned_away(why)
     advance(route, now)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from llmgw.gateway.paths import Kind
     from llmgw.gateway.stream import Tail
     from llmgw.gateway.table import LiveEndpoint, LiveRoute
-    from llmgw.gateway.upstream import Connection
     from llmgw.gateway.usage import Usage
 
 BODY_PAUSE_S = 30.0
@@ -119,21 +118,12 @@ class Exchange:
         plane.exchanges.add(self)
 
     @property
-    def answering(self) -> bool:
-        """Whether an answer has begun."""
-        return self.status is not None
-
-    @property
     def bytes_in(self) -> int:
         """Bytes of the request's body, as far as it was read."""
         return self._reading.size
 
-    def waited(self, now: float) -> float:
-        """Seconds in the line."""
-        entry = self.entry
-        return 0.0 if entry is None or entry.queued_at is None else now - entry.queued_at
-
-    def _within(self, seconds: float) -> None:
+    def within(self, seconds: float) -> None:
+        """Something has to happen by then."""
         self.deadline = min(self.loop.time() + seconds, self.last)
 
     # --- the request (called by the client's connection) ---
@@ -148,11 +138,12 @@ class Exchange:
         if why is not None:
             self._refuse(why)
         elif not first:
-            self._within(BODY_PAUSE_S)
+            self.within(BODY_PAUSE_S)
 
     def on_whole(self) -> None:
         """The body has come to its end."""
         self._reading.whole = True
+        self.deadline = self.last
         if self._reading.begun and not self._closed:
             self._open()
 
@@ -174,7 +165,7 @@ class Exchange:
 
     def on_free(self) -> None:
         """The slow client has caught up."""
-        self._within(self._plane.table.gateway.idle_timeout_s)
+        self.within(self._plane.table.gateway.idle_timeout_s)
         if self._attempt is not None:
             self._attempt.resume()
 
@@ -192,12 +183,12 @@ class Exchange:
             self._fail(asked)
             return
         self.asked = asked
-        self.deadline = self.last
         route = entrance.find(self._plane.table, asked.model, self.key)
         if isinstance(route, Refusal):
             self._fail(route)
             return
         now = self.loop.time()
+        self._plane.sample(self, route, now)
         self.ask = ask_for(asked, self.kind, route, self.head.session)
         self.entry = Entry(route, self.key)
         entered = self.entry.ask(self, self.ask.tokens, self.ask.max_tokens, now)
@@ -236,21 +227,6 @@ class Exchange:
         self.deadline = self.last
         self._attempt = Attempt(self, self._plane.table, endpoint, self.ask, now)
         self._attempt.begin()
-
-    def send(self, attempt: Attempt, connection: Connection) -> None:
-        """Writes the request to an engine."""
-        asked, endpoint = self.asked, attempt.endpoint
-        assert asked is not None  # noqa: S101 - kept until an answer begins
-        data = asked.data if endpoint.spec.model == asked.model else asked.with_model(endpoint.spec.model)
-        head = b"%b%b%bx-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (
-            self.line,
-            endpoint.after_line,
-            self.head.forward,
-            self.request_id.encode(),
-            len(data),
-        )
-        self._within(self._plane.table.gateway.first_byte_timeout_s)
-        connection.start(attempt, head, data)
 
     def _again(self, route: LiveRoute, left: tuple[LiveEndpoint, ...]) -> None:
         route.counters.retries += 1
@@ -295,8 +271,8 @@ class Exchange:
         """The engine's answer is whole, and written."""
         attempt, self._attempt = self._attempt, None
         assert attempt is not None and self.status is not None  # noqa: S101, PT018 - it has a head
-        self.tail = attempt.tail
-        usage = attempt.tail.usage() if attempt.tail is not None and self._wants_usage else None
+        self.tail = tail = attempt.tail
+        usage = tail.usage() if tail is not None and self._wants_usage else None
         self.reason = attempt.complete(self.status, usage, now)
         self._end(usage)
 

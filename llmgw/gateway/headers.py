@@ -39,7 +39,7 @@ KEPT_FROM_ENGINES = HOP_BY_HOP | READ_HERE | {b"host", b"cookie", b"api-key", b"
 """The gateway writes its own host, framing, request id and authorization; a client's credentials end here."""
 KEPT_FROM_CLIENTS = HOP_BY_HOP | {b"x-request-id"}
 """The gateway says its own framing, and under which name it knows the request."""
-READ_AND_PASSED_ON = frozenset({b"content-type", b"x-session-id"})
+READ_AND_PASSED_ON = frozenset({b"content-type", b"traceparent", b"x-session-id"})
 
 INTERNAL = b"x-llmgw-"
 EXPLAIN = b"x-llmgw-explain"
@@ -67,6 +67,8 @@ class RequestHead:
     content_type: bytes = b""
     request_id: bytes | None = None
     session: bytes | None = None
+    traceparent: bytes | None = None
+    """Two are joined with a comma, which makes none."""
     expects_continue: bool = False
     explain: bool = False
     refusal: Refusal | None = None
@@ -102,6 +104,8 @@ def _note(head: RequestHead, name: bytes, value: bytes) -> None:
     """Takes a header in that the engine gets too."""
     if name == b"content-type":
         head.content_type = value
+    elif name == b"traceparent":
+        head.traceparent = value if head.traceparent is None else head.traceparent + b"," + value
     else:
         head.session = value
 
@@ -115,7 +119,7 @@ def _read(head: RequestHead, name: bytes, value: bytes) -> None:  # noqa: C901 -
     elif name == b"x-api-key":
         head.api_key = value if head.api_key is None else head.api_key + b"," + value
     elif name == b"x-request-id":
-        head.request_id = value
+        head.request_id = value if head.request_id is None else head.request_id + b"," + value
     elif name == b"expect":
         head.expects_continue = value.lower() == b"100-continue"
     elif name == b"upgrade":

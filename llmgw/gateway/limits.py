@@ -45,8 +45,10 @@ class Bucket:
         self._full = max(1.0, limit / share)
 
     def asks(self, amount: float) -> float:
-        """What is taken for `amount`: more than a full bucket is a full bucket, or it would never be let through."""
-        return min(amount, self._full)
+        """What is taken for `amount`: more than a full bucket is a full bucket, or it would never be let through; less
+        than nothing is nothing, or it would fill the bucket.
+        """
+        return min(max(amount, 0.0), self._full)
 
     def lacks_s(self, amount: float, now: float) -> float:
         """Seconds until `amount` can be taken; 0 when it can be now."""
@@ -97,10 +99,11 @@ class KeyLimits:
 
     def reckoned(self, prompt: int, max_tokens: int | None) -> int:
         """Tokens to reserve for a request: its prompt and an answer as long as this key's answers are, or as it allows
-        itself.
+        itself. Some engines take a `max_tokens` below zero for no bound.
         """
-        answer = self._answer if max_tokens is None or max_tokens > self._answer else max_tokens
-        return prompt + ceil(answer)
+        if max_tokens is None or not 0 <= max_tokens < self._answer:
+            return prompt + ceil(self._answer)
+        return prompt + max_tokens
 
     def admit(self, now: float, tokens: int) -> Refusal | None:
         """Reserves one request with so many tokens, or says why not and when to come again; then nothing is used."""

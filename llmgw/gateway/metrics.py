@@ -61,6 +61,15 @@ class TrafficCollector:
             [],
             [([], counters.stale_connections)],
         )
+        yield _counter(
+            "llmgw_access_log_lines_total", "Lines written to the access log.", [], [([], counters.log_lines)]
+        )
+        yield _counter(
+            "llmgw_access_log_dropped_total",
+            "Lines of the access log that could not be written.",
+            [],
+            [([], counters.log_dropped)],
+        )
         yield _gauge("llmgw_request_body_bytes", "Bytes of request bodies held now.", [], [([], plane.bodies.used)])
 
     def _workers(self) -> Iterator[Metric]:

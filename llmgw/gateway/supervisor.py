@@ -112,7 +112,10 @@ class Supervisor:
     async def start(self, bound: Iterable[socket.socket]) -> None:
         """Starts one worker for each socket. Raises LlmgwError `worker-failed` when one does not come up."""
         self._slots = [Slot(number, [one]) for number, one in enumerate(bound)]
-        await asyncio.gather(*(self._fill(slot) for slot in self._slots))
+        found = await asyncio.gather(*(self._fill(slot) for slot in self._slots), return_exceptions=True)
+        for error in found:
+            if error is not None:
+                raise error
 
     async def adopt(self, handover: Handover) -> None:
         """Goes on with the workers that the code before has started."""
@@ -134,7 +137,7 @@ class Supervisor:
         """What new code needs to go on: places, workers, and the totals of those that have ended. A worker that does
         not listen is ended: nobody could reach it.
         """
-        self._stop_starting()
+        await self._stop_starting()
         children: list[HandedChild] = []
         for child in self.children():
             handed = await child.hand_over() if child.stage is not Stage.STARTING else None
@@ -193,7 +196,7 @@ class Supervisor:
 
     async def drain(self) -> None:
         """Lets all workers finish what they have, and returns when the last one has ended."""
-        self._stop_starting()
+        await self._stop_starting()
         for slot in self._slots:
             for one in slot.listeners:
                 one.close()
@@ -234,11 +237,12 @@ class Supervisor:
 
     # --- inside ---
 
-    def _stop_starting(self) -> None:
+    async def _stop_starting(self) -> None:
         self._stopping = True
-        for slot in self._slots:
-            if slot.starter is not None:
-                slot.starter.cancel()
+        starters = [slot.starter for slot in self._slots if slot.starter is not None]
+        for starter in starters:
+            starter.cancel()
+        await asyncio.gather(*starters, return_exceptions=True)
 
     def _fill_empty(self) -> None:
         """Sees to it that each place without a worker gets one."""
@@ -257,6 +261,8 @@ class Supervisor:
             await child.start(self._command, slot.listeners)
             async with asyncio.timeout(START_LIMIT_S):
                 await asyncio.shield(child.serving)
+            if child.stage is Stage.ENDED:
+                raise asyncio.CancelledError  # it had hardly begun
         except (OSError, TimeoutError, asyncio.CancelledError) as error:
             ended = child.stage is Stage.ENDED
             if child.pid == 0:

@@ -16,8 +16,8 @@ from llmgw.gateway.breaker import Breaker, Cause
 from llmgw.gateway.cost import EndpointCosts
 from llmgw.gateway.counters import ServiceCounters
 from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.explain import Sampler
-from llmgw.gateway.health import UNAVAILABLE, Health, Probe, State, after_failure, after_probe, restarted, unknown
+from llmgw.gateway.explain import ROOT_OF_TWO, Sampler
+from llmgw.gateway.health import Health, Probe, State, after_failure, after_probe, restarted, unknown
 from llmgw.gateway.limits import portion
 from llmgw.gateway.line import Line
 from llmgw.gateway.progress import Progress
@@ -27,9 +27,6 @@ from llmgw.model.route import Bundle, Endpoint, Route
 
 if TYPE_CHECKING:
     from llmgw.gateway.exchange import Exchange
-
-TOO_MANY_REQUESTS = 429
-SERVER_ERROR = 500
 
 Secrets = Callable[[str], str | None]
 """The value of an environment variable of the gateway, or None."""
@@ -157,13 +154,6 @@ class LiveEndpoint:
             self._key = key
             self.after_line = self._after_line()
 
-    def answered(self, status: int | None) -> None:
-        """Counts a complete answer: 4xx are answers like any other, 429 and 503 say that there was no room (G7)."""
-        if status is not None and status < SERVER_ERROR:
-            self.good += status != TOO_MANY_REQUESTS
-        else:
-            self.bad += status != UNAVAILABLE
-
     def _after_line(self) -> bytes:
         head = b" HTTP/1.1\r\nhost: " + self.authority.encode() + b"\r\n"
         if self._key:
@@ -197,7 +187,7 @@ class LiveRoute:
         self.line: Line[Exchange] = Line(0)
         self.advancing = False
         self.elsewhere: int | None = None
-        self.sampler = Sampler(0.0)
+        self.sampler = Sampler(0.0, step=ROOT_OF_TWO)
         self.update(spec)
         self.endpoints: tuple[LiveEndpoint, ...] = ()
         self.ready: tuple[LiveEndpoint, ...] = ()

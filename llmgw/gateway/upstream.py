@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         """Collects what one read brings."""
         if not self._complete:
-            self._framing -= len(data) * (1 + FRAMING_PER_BYTE)
+            self._framing = max(0, self._framing - len(data) * (1 + FRAMING_PER_BYTE))
             self._pieces.append(data)
 
     def on_chunk_header(self) -> None:

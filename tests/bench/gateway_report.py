@@ -57,7 +57,7 @@ def of_features(rows: Sequence[Row]) -> list[str]:
     for target in dict.fromkeys(row["target"] for row in chosen):
         per, rps = median(chosen, PER_REQUEST, target=target), median(chosen, "rps", target=target)
         if per is not None and rps is not None and on is not None:
-            lines.append([target, f"{per:g}", f"{per - on:+.1f}", f"{rps:,.0f}"])
+            lines.append([target, f"{per:.1f}", f"{per - on:+.1f}", f"{rps:,.0f}"])
     return table(["llmgw, 8 endpoints", "CPU µs per request", "against all on", "requests/s"], lines) if lines else []
 
 

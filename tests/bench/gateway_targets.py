@@ -79,7 +79,7 @@ def _router_command(start: list[str], folder: Path, port: int, engines: Sequence
 def found(peers: Path, wanted: Sequence[str]) -> tuple[list[Target], list[str]]:
     """The targets among `wanted` that this machine can run, and the names of those it cannot, with the reason."""
     able: list[Target] = []
-    missing: list[str] = []
+    unable: list[str] = []
     for name in wanted:
         if name == LLMGW:
             able.append(llmgw())
@@ -88,8 +88,8 @@ def found(peers: Path, wanted: Sequence[str]) -> tuple[list[Target], list[str]]:
         elif (peers / "bin" / ("vllm-router" if name == VLLM else "python")).exists():
             able.append(router(name, peers))
         else:
-            missing.append(f"{name}: not in {peers} (scripts/gateway-peers installs it)")
-    return able, missing
+            unable.append(f"{name}: not in {peers} (scripts/gateway-peers installs it)")
+    return able, unable
 
 
 @contextmanager

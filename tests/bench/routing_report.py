@@ -78,15 +78,16 @@ def report(rows: Sequence[Row]) -> list[str]:
 def explained(rows: Sequence[Row], seconds: float, rate: float, seeds: Sequence[int], versions: str) -> list[str]:
     """The table for the documentation, after what was asked of whom."""
     cards = ", ".join(f"{count} x {card}" for card, count in Counter(one.device_class for one in FLEET).items())
+    count = max((row["requests"] for row in rows), default=0)
     bursts = f"{asked.BURST_EVERY_S:g} s a burst of {asked.BURST_S:g} s at {asked.BURST_FACTOR:g} times the rate"
-    text = f"""`make bench-routing` asks the same questions of each, in front of a **simulator** of {len(FLEET)} engines that
-    serve a model of 8 billion parameters ({cards}): continuous batches, prefix caches of the cards' sizes, queues. No
-    GPU was involved. {rate:g} conversations a second begin by chance during {seconds:g} s; every {bursts}, in which all
-    begin alike. Each begins with one of {asked.GROUPS} shared prompts, of which a few are much more popular (median:
+    text = f"""`make bench-routing` asks the same questions of each, in front of a **simulator** of {len(FLEET)} engines
+    that serve a model of 8 billion parameters ({cards}): continuous batches, prefix caches of the cards' sizes, queues. No
+    GPU was involved. {rate:g} conversations a second begin by chance during {seconds:g} s; every {bursts}, in which
+    all begin alike. Each begins with one of {asked.GROUPS} shared prompts, of which a few are much more popular (median:
     {asked.GROUP_TOKENS[0]:,} tokens). {asked.DOCUMENT_SHARE:.0%} bring a document of their own
     ({asked.DOCUMENT_TOKENS[0]:,}), {asked.ANOTHER_TURN:.0%} of turns are followed by another; questions have
-    {asked.QUESTION_TOKENS[0]} tokens and answers {asked.ANSWER_TOKENS[0]}. {max((row["requests"] for row in rows), default=0):,}
-    questions each, seeds {", ".join(map(str, seeds))}. {versions} with cache_aware and its defaults;
+    {asked.QUESTION_TOKENS[0]} tokens and answers {asked.ANSWER_TOKENS[0]}. {count:,} questions
+    each, seeds {", ".join(map(str, seeds))}. {versions} with cache_aware and its defaults;
     `balanced`: with balance thresholds of 4 requests and 1.1. `cost-blind`: cost, where nobody tells the cards."""
     return [*wrap(" ".join(text.split()), PAGE_WIDTH), "", *report(rows)]
 

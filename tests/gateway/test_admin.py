@@ -61,9 +61,10 @@ def publish(gateway: RunningGateway, engine: MakeEngine, **more: Any) -> None:
 def test_every_document_is_versioned_and_as_its_description_says(gateway: RunningGateway, engine: MakeEngine) -> None:
     publish(gateway, engine)
     described = gateway.get("/api/v1/openapi.json")
-    paths = [path for path in described["paths"] if path.startswith("/api/v1/")]
+    paths = [path for path in described["paths"] if path.startswith("/api/v1/") and "{" not in path]
     assert {path.rpartition("/")[2] for path in paths} == {
         "status", "endpoints", "routes", "services", "replicas", "nodes", "plan", "findings",
+        "requests",
     }  # fmt: skip
     for path in paths:
         document = gateway.get(path)

@@ -265,3 +265,65 @@ def test_a_client_may_do_odd_things_after_its_request(
         what(client)
         answer = client.rest() if what is half_closed else client.until(b"late")
     assert answer == b"" or answer.endswith(b"late")
+
+
+def test_the_end_of_a_large_body_has_an_end_too(module_gateway: RunningGateway, one: Engine) -> None:
+    sent = 0
+    with Client(module_gateway.url) as client:
+        client.send(START + b"transfer-encoding: chunked\r\n\r\n" + chunk(asking(user="x" * 10 * MEGABYTE)))
+        client.send(b"0\r\nx: y")
+        with contextlib.suppress(ConnectionError):
+            while sent < MOST_TAKEN:
+                client.send(b"y" * 65536)
+                sent += 65536
+    assert sent < MOST_TAKEN
+    assert one.requests == []
+
+
+def test_a_request_that_waits_behind_a_long_one_is_not_late_by_that(
+    module_gateway: RunningGateway, one: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(request: Request, wire: Wire) -> None:
+        time.sleep(1.2)
+        wire.send(whole(request.body))
+
+    monkeypatch.setattr("llmgw.gateway.exchange.BODY_PAUSE_S", 0.4)
+    one.answer = slow
+    with Client(module_gateway.url) as client:
+        client.send(post(asking(user="a")) + post(asking(user="b")))
+        assert [client.answer()[2] for _request in range(2)] == [asking(user="a"), asking(user="b")]
+
+
+QUESTIONS = {
+    "health": b"GET /healthz HTTP/1.1\r\nhost: gw\r\n\r\n",
+    "nothing": b"GET /nothing HTTP/1.1\r\nhost: gw\r\n\r\n",
+    "models": b"GET /v1/models HTTP/1.1\r\nhost: gw\r\n\r\n",
+    "wrong bodies": post(b"{"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_client_that_asks_and_never_reads_is_read_no_further(
+    module_gateway: RunningGateway, one: Engine, question: bytes
+) -> None:
+    many = question * 400
+    sent = 0
+    with Client(module_gateway.url, receive_buffer=16 * 1024) as client:
+        client.socket.settimeout(1.0)
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            while sent < MOST_TAKEN:
+                client.send(many)
+                sent += len(many)
+    assert sent < MOST_TAKEN, "answers pile up in the gateway"
+    assert one.requests == []
+
+
+def test_a_read_from_within_one_head_to_within_the_next_is_no_long_head(
+    module_gateway: RunningGateway, one: Engine
+) -> None:
+    first, second = post(asking(user="x" * 100_000)), post(asking(user="y" * 100_000))
+    with Client(module_gateway.url) as client:
+        for part in (first[:40], first[40:] + second[:40], second[40:]):
+            client.send(part)
+            time.sleep(0.1)
+        assert [client.answer()[0] for _request in range(2)] == [200, 200]

@@ -17,6 +17,8 @@ from tests.gateway.harness import RunningGateway, endpoint, eventually, fetch, r
 
 FIRST = "chat/0@n1"
 SILENT = 0.8
+LONGER = 2.0
+"""Where something happens all the while, and the machine may be slow at it."""
 PATIENT = GatewaySpec(probe_interval_s=0.1, idle_timeout_s=30, first_byte_timeout_s=30)
 
 
@@ -27,6 +29,12 @@ def _short_silences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "MEAN_WAIT_S", 0.1)
     monkeypatch.setattr(breaker, "FIRST_PAUSE_HUNG_S", 0.3)
     monkeypatch.setattr(breaker, "LONGEST_PAUSE_HUNG_S", 0.3)
+
+
+@pytest.fixture
+def longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SILENT_S", LONGER)
+    monkeypatch.setattr(progress, "SILENT_BLIND_S", LONGER)
 
 
 class Stuck(threading.Event):
@@ -119,6 +127,7 @@ def test_comments_in_a_stream_are_life_but_no_progress(gateway: RunningGateway, 
         client.until(LAST_CHUNK)
 
 
+@pytest.mark.usefixtures("longer")
 def test_an_engine_that_streams_is_never_taken_for_hung(gateway: RunningGateway, engine: MakeEngine) -> None:
     ends = threading.Event()
     stuck = Stuck()
@@ -136,7 +145,7 @@ def test_an_engine_that_streams_is_never_taken_for_hung(gateway: RunningGateway,
     with Client(gateway.url) as waiting, Client(gateway.url) as client:
         waiting.send(post(asking()))
         client.send(post(asking(stream=True)))
-        until = time.monotonic() + 3 * SILENT
+        until = time.monotonic() + 2 * LONGER
         while time.monotonic() < until:
             client.until(event("a"))
             assert gateway.states()[FIRST] == "ready"
@@ -146,10 +155,11 @@ def test_an_engine_that_streams_is_never_taken_for_hung(gateway: RunningGateway,
         assert waiting.answer()[0] == 200
 
 
+@pytest.mark.usefixtures("longer")
 def test_an_engine_whose_own_numbers_move_works_on_a_long_answer(
     gateway: RunningGateway, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(load_poller, "POLL_S", 0.1)
+    monkeypatch.setattr(load_poller, "POLL_S", 0.2)
     stands_still = threading.Event()
     pages = 0
 
@@ -165,7 +175,7 @@ def test_an_engine_whose_own_numbers_move_works_on_a_long_answer(
     gateway.publish([route([endpoint(engine(answer=stuck, answer_health=asked))])], gateway=PATIENT)
     with Client(gateway.url) as client:
         client.send(post(asking()))
-        until = time.monotonic() + 3 * SILENT
+        until = time.monotonic() + 2 * LONGER
         while time.monotonic() < until:
             assert gateway.states()[FIRST] == "ready"
             time.sleep(0.05)
@@ -198,8 +208,9 @@ def test_a_client_that_does_not_read_does_not_make_its_engine_look_hung(
 
 
 def test_bad_requests_refused_at_once_do_not_make_an_engine_look_hung(
-    gateway: RunningGateway, engine: MakeEngine
+    gateway: RunningGateway, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(progress, "MEAN_WAIT_S", 1.5)
     gateway.publish(
         [route([endpoint(engine(answer=lambda _request, wire: wire.send(whole(b"{}", "400 Bad Request"))))])],
         gateway=PATIENT,
@@ -222,6 +233,29 @@ def test_bad_requests_refused_at_once_do_not_make_an_engine_look_hung(
         ends.set()
         for client in clients:
             client.join(5)
+
+
+def test_refusals_do_not_hide_an_engine_that_hangs(gateway: RunningGateway, engine: MakeEngine) -> None:
+    stuck = Stuck()
+
+    def answer(request: Request, wire: Wire) -> None:
+        if b'"bad"' in request.body:
+            wire.send(whole(b"{}", "400 Bad Request"))
+        else:
+            stuck(request, wire)
+
+    gateway.publish([route([endpoint(engine(answer=answer))])], gateway=PATIENT)
+    with Client(gateway.url) as client:
+        client.send(post(asking()))
+
+        def found() -> bool:
+            fetch(gateway.url + CHAT, "POST", asking(bad=True))
+            time.sleep(0.2)
+            return hung(gateway)
+
+        eventually(found, "hung", 10)
+        stuck.set()
+        assert client.answer()[0] == 200
 
 
 def test_an_engine_of_another_service_is_not_touched(gateway: RunningGateway, engine: MakeEngine) -> None:

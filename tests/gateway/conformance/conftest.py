@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One simulator, and each test twice: its client speaks to the simulator itself, and through a gateway."""
+"""One simulator a module, and each test twice: its client speaks to the simulator itself, and through a gateway."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answers(simulator: Simulator) -> bool:
         return False
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def simulator() -> Iterator[Simulator]:
     names = ("--served-model-name", "sim-weights", "m")
     running = Simulator("sim-weights", *names, "--ttft-ms", "5", "--itl-ms", "5")
@@ -39,7 +39,7 @@ def simulator() -> Iterator[Simulator]:
     running.stop()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def running_gateway(simulator: Simulator, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     running = RunningGateway(tmp_path_factory.mktemp("gateway"), bundle(1, [route([endpoint(simulator)])]))
     eventually(lambda: set(running.states().values()) == {"ready"}, "the simulator is ready", 20)

@@ -37,7 +37,7 @@ def test_requests_are_summed_and_of_shares_the_fullest_counts() -> None:
     [
         (
             "llama.cpp",
-            b"# TYPE x gauge\nllamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:n_decode_total 9\n",
+            b"# HELP\nllamacpp:requests_processing 2\nllamacpp:requests_deferred 1\nllamacpp:n_decode_total 9\n",
             EngineLoad(0.0, 2.0, 1.0, None, 9.0),
         ),
         (

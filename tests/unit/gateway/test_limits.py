@@ -180,6 +180,13 @@ def test_more_tokens_than_a_minute_has_are_let_in_alone_and_owed() -> None:
     assert limits.admit(60.2, 1) is None
 
 
+def test_nobody_fills_his_bucket_by_asking_for_less_than_nothing() -> None:
+    limits = KeyLimits(tpm=100)
+    assert limits.admit(0.0, -(10**9)) is None
+    assert limits.admit(0.0, 100) is None
+    assert limits.admit(0.0, 1) is not None
+
+
 def test_a_request_that_one_limit_refuses_is_not_taken_from_the_other() -> None:
     limits = KeyLimits(rpm=2, tpm=100)
     assert limits.admit(0.0, 100) is None
@@ -220,6 +227,8 @@ def test_answers_are_reckoned_by_those_of_the_key() -> None:
     assert limits.reckoned(100, None) == 100 + FIRST_ANSWER_TOKENS
     assert limits.reckoned(100, 7) == 107
     assert limits.reckoned(100, 32_000) == 100 + FIRST_ANSWER_TOKENS
+    assert limits.reckoned(100, -1) == 100 + FIRST_ANSWER_TOKENS
+    assert limits.reckoned(100, 0) == 100
     for _each in range(100):
         limits.settle(0, 0, answer=1000)
     assert 1090 <= limits.reckoned(100, None) <= 1100
