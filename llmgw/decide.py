@@ -31,6 +31,7 @@ from llmgw.routes.build import endpoint_id
 from llmgw.routes.codec import routes_digest
 from llmgw.routes.now import serving_now
 from llmgw.routes.serving import from_assignment
+from llmgw.routes.withheld import still_drained
 from llmgw.units.access import access_of, open_engines
 from llmgw.units.render import render
 
@@ -171,7 +172,8 @@ def _ordered(
         for change in changes
         if change.assignment is not None and change.units
     }
-    order = Order(catalog, serving_now(fleet), Fetches(fleet), nodes)
+    drained = still_drained(fleet, catalog.fleet.lost_after_s)
+    order = Order(catalog, serving_now(fleet), Fetches(fleet), nodes, drained)
     rolled = {change.action.replica for one in rolling for change in one.changes}
     by_kind: dict[ActionKind, list[Change]] = {kind: [] for kind in ActionKind}
     for change in changes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,12 @@ from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import VARIABLES, Host, relevant
 from llmgw.fleet.joining import joined
 from llmgw.fleet.unread import unread
+from llmgw.model.ids import EndpointId
 from llmgw.model.plan import Publish
 from llmgw.nodekit import contract, parts, version
 from llmgw.plan.text import plan_lines, summary_line
 from llmgw.routes.now import routes_now
+from llmgw.routes.withheld import Taken, still_drained, withheld
 
 __all__ = ["VARIABLES", "Path", "Request", "hosts_of", "keep_facts", "known_hardware", "make_plan", "settle", "unread"]
 
@@ -56,6 +58,10 @@ class Request:
     """A saved plan that this one must be the same as."""
     generation: int | None = None
     """Of the routes that settle publishes."""
+    taken: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What the run that failed had begun to stop or to replace, as its verdict tells."""
+    answered: frozenset[str] = frozenset()
+    """The hosts whose facts were read after that."""
 
 
 def hosts_of(groups: Mapping[str, Iterable[str]], variables: Mapping[str, Mapping[str, Any]]) -> tuple[Host, ...]:
@@ -171,13 +177,25 @@ def make_plan(request: Request, folder: Path) -> dict[str, Any]:
 
 
 def settle(request: Request, folder: Path) -> dict[str, Any]:
-    """The step that makes routes true after a failure: every gateway gets exactly what serves now."""
+    """The step that makes routes true after a failure: every gateway gets exactly what serves now. What may be about to
+    end gets no new requests (see `llmgw.routes.withheld`); the next plan routes to it again, or replaces it. `lines`:
+    what people are to know of that.
+    """
     inputs, decision = _decide(request)
     publishing = Publishing(decision, inputs.fleet, request.in_play)
-    routes = Publish(routes_now(inputs.catalog, inputs.fleet, decision.fenced))
+    begun = [
+        Taken(EndpointId(name), frozenset(one["hosts"]), frozenset(one["silent"]), one["process"])
+        for name, one in request.taken.items()
+    ]
+    draining = withheld(begun, inputs.fleet, request.answered)
+    draining |= still_drained(inputs.fleet, inputs.catalog.fleet.lost_after_s)
+    routes = Publish(routes_now(inputs.catalog, inputs.fleet, decision.fenced, draining))
     generation = request.generation if request.generation is not None else decision.plan.generation + 1
     step = Spool(folder).light(publishing.step(routes, generation))
-    return {"steps": [step | {"title": "publish what serves now", "wave": 1, "waves": 1}]}
+    kept = sorted(one.id for route in routes.routes.routes for one in route.endpoints if one.draining)
+    said = "It was to be stopped or replaced, and nobody knows how that ended. Apply again once its host answers."
+    lines = [f"Kept out of rotation: {', '.join(kept)}. {said}"] if kept else []
+    return {"steps": [step | {"title": "publish what serves now", "wave": 1, "waves": 1}], "lines": lines}
 
 
 def _by_host(steps: Iterable[Mapping[str, Any]]) -> dict[str, list[int]]:

@@ -11,9 +11,10 @@ from typing import Any
 
 from llmgw.apply.publishing import Publishing
 from llmgw.decide import Decision
-from llmgw.model.ids import NodeName, UnitName
+from llmgw.model.ids import EndpointId, NodeName, UnitName
 from llmgw.model.plan import FetchWeights, MarkDevices, Publish, StartMembers, Step, StopMembers
 from llmgw.model.unit import UnitFile
+from llmgw.nodekit import unitfile
 
 Json = dict[str, Any]
 _SLACK_S = 60
@@ -25,7 +26,8 @@ _STOP_S = 3600
 def steps_of(decision: Decision, publishing: Publishing) -> Iterator[Json]:
     """The steps in order. Each has `title`, `wave`, `waves`, `kind`, `hosts` and what its kind needs:
 
-    `units`: `hosts` {name: {present, absent, expected, first}} for one call of replica_units a host, and `generation`;
+    `units`: `hosts` {name: {present, absent, expected, first}} for one call of replica_units a host, `generation`, and
+    `takes` {endpoint: {hosts, process}}: what was drained for it (see `llmgw.routes.withheld.Taken`);
     `fetch`: `hosts` {name: {directory, models: [{hf_id, revision}]}} for one call of weights_fetch a host;
     `marks`: `hosts` {name: [{device, code, message}]} for one call of node_marks a host;
     `publish`: `hosts` [gateway names], `bundle` and `bundle_rest` (its halves), `generation`, `routes_digest`, `drain`,
@@ -40,12 +42,13 @@ def steps_of(decision: Decision, publishing: Publishing) -> Iterator[Json]:
     touched: set[str] = set()
     generation = plan.generation
     for number, wave in enumerate(plan.waves, 1):
+        drained: set[EndpointId] = set()
         for step in wave.steps:
             common = {"title": wave.title, "wave": number, "waves": len(plan.waves)}
             for one in _of_kind(step, plan.generation, generation, publishing):
                 if one["kind"] == "units":
                     _expect(one["hosts"], expected, touched)
-                yield common | one
+                yield common | one | _takes(step, drained)
             generation += isinstance(step, Publish)
 
 
@@ -61,9 +64,10 @@ def undo_of(decision: Decision, publishing: Publishing) -> Iterator[tuple[str, s
         for service in sorted(wave.undo):
             title = f"put back {service} (wave {number}: {wave.title})"
             common = {"title": title, "wave": number, "waves": len(plan.waves)}
+            drained: set[EndpointId] = set()
             for step in wave.undo[service]:
                 for one in _of_kind(step, plan.generation, generation, publishing):
-                    yield str(number), service, common | one
+                    yield str(number), service, common | one | _takes(step, drained)
                 generation += isinstance(step, Publish)
 
 
@@ -81,6 +85,28 @@ def _of_kind(step: Step, generation: int, published: int, publishing: Publishing
         case StartMembers() | StopMembers():
             common = {"kind": "units", "generation": generation, "at_once": _at_once(step)}
             yield common | {"hosts": dict(_hosts(step)), "timeout_s": _timeout_s(step)}
+
+
+def _takes(step: Step, drained: set[EndpointId]) -> Json:
+    """What a step that changes units takes of the endpoints drained before it, which others add to."""
+    if isinstance(step, Publish):
+        drained.update(step.drain)
+    if not isinstance(step, StartMembers | StopMembers):
+        return {}
+    hosts: dict[str, set[str]] = {}
+    leads: dict[str, str] = {}
+    for node, name in step.units if isinstance(step, StopMembers) else ():
+        hosts.setdefault(unitfile.named(name).replica or "", set()).add(node)
+    for unit in step.units if isinstance(step, StartMembers) else ():
+        hosts.setdefault(unit.replica, set()).add(unit.node)
+        if not unit.rank:
+            leads[unit.replica] = unit.process_digest
+    takes: Json = {}
+    for endpoint in sorted(drained):
+        replica, _, leader = endpoint.rpartition("@")
+        if replica in hosts:
+            takes[endpoint] = {"hosts": sorted({*hosts[replica], leader}), "process": leads.get(replica)}
+    return {"takes": takes}
 
 
 def _marking(step: MarkDevices) -> dict[NodeName, list[Json]]:

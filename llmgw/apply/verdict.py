@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from llmgw.apply import taken
 from llmgw.apply.reasons import failure_reason, silence_reason
 from llmgw.apply.trials import canary_line, judged
 
@@ -19,6 +20,7 @@ BEGIN: Json = {
     "failed_services": [],
     "wave": "0",
     "overtaken": False,
+    "taken": {},
     "canaries": [],
     "lines": [],
 }
@@ -27,15 +29,16 @@ BEGIN: Json = {
 
 def follow(before: Mapping[str, Any], step: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> Json:
     """What is known after a step of the plan: `{"failure": [sentences], "failed_services", "wave", "overtaken",
-    "canaries", "lines"}`.
+    "taken", "canaries", "lines"}`.
 
     After the first failure nothing is carried out any more and nothing changes here. `wave`: the number of the one
     that failed, as text; `failed_services`: those of which it is to be put back; `overtaken`: another controller was
-    quicker, and nothing is to be put back; `canaries` [{endpoint, good, bad, passed}] and `lines`: what this step did.
+    quicker, and nothing is to be put back; `taken`: what was begun to be stopped or replaced, by all steps so far (see
+    `llmgw.apply.taken`); `canaries` [{endpoint, good, bad, passed}] and `lines`: what this step did.
     """
     if before.get("failure"):
         return _known(before, [])
-    told = judge(step, results)
+    told = judge(step, results) | {"taken": taken.after(before.get("taken") or {}, step, results)}
     return {key: told[key] for key in BEGIN}
 
 
@@ -45,7 +48,9 @@ def put_back(before: Mapping[str, Any], step: Mapping[str, Any], results: Mappin
     more = [f"Not put back: {host}: {why}" for host, why in told["failed_hosts"].items()]
     more += [f"Not put back: {one}" for one in told["objections"]]
     overtaken = bool(before.get("overtaken")) or told["overtaken"]
-    return _known(before, told["lines"]) | {"failure": [*before.get("failure", ()), *more], "overtaken": overtaken}
+    begun = taken.after(before.get("taken") or {}, step, results)
+    known = _known(before, told["lines"]) | {"overtaken": overtaken, "taken": begun}
+    return known | {"failure": [*before.get("failure", ()), *more]}
 
 
 def _known(before: Mapping[str, Any], lines: list[str]) -> Json:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from llmgw.gateway.usage import Usage
 
 NO_BODY = frozenset({204, 304})
+CLIENT_ERROR = 400
+"""Answers from here on do not show that the engine computes."""
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL})
 """Connect errors that are this host's own, and say nothing about the engine."""
 CHUNKED = b"transfer-encoding: chunked\r\n"
@@ -47,6 +49,7 @@ class Attempt:
         "_exchange",
         "_over",
         "_paused",
+        "_serves",
         "_stale",
         "_table",
         "_top",
@@ -61,7 +64,7 @@ class Attempt:
         self._table = table
         self._connecting: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
-        self._chunked = self._over = self._paused = self._stale = False
+        self._chunked = self._over = self._paused = self._serves = self._stale = False
         self._top: bytes | None = None
         table.dispatched(endpoint, now)
         self._charge = endpoint.costs.charge(ask, now)
@@ -126,6 +129,7 @@ class Attempt:
             CHUNKED if self._chunked else b"",
             answer.CLOSE if exchange.closes else b"",
         )
+        self._serves = status < CLIENT_ERROR
         self.tail = Tail()
 
     def on_body(self, data: bytes, complete: bool) -> bool:
@@ -166,7 +170,7 @@ class Attempt:
         if exchange.first_byte_at is None:
             exchange.first_byte_at = now
             endpoint.costs.first_byte(self._charge, now)
-        if tail.add(data, start):
+        if tail.add(data, start) and self._serves:
             self._table.progress(endpoint, now)
 
     def _go_on(self, now: float) -> bool:

@@ -33,6 +33,8 @@ HEAD_DEADLINE_S = 30.0
 """Seconds that a client may take for a request's head, and for its first one to begin."""
 KEEP_ALIVE_S = 75.0
 """Longer than clients keep idle connections, so that they close first and never race a request against a close."""
+LEAVE_S = 10.0
+"""Seconds that the last bytes may take to leave before a connection is cut."""
 UNREAD_S = 30.0
 """Seconds that the rest of a body may take whose request is answered already."""
 MOST_UNREAD = 64 * 1024 * 1024
@@ -59,8 +61,10 @@ class ClientConnection(asyncio.Protocol):
         "_connections",
         "_current",
         "_framing",
+        "_head_begins",
         "_head_bytes",
         "_headers",
+        "_held",
         "_in_body",
         "_in_head",
         "_large",
@@ -96,7 +100,9 @@ class ClientConnection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0
         self._framing = self._unread = 0
-        self._in_head = self._in_body = self._closing = self._lost = self._large = False
+        self._held = self._head_begins = self._in_head = self._in_body = self._closing = self._lost = self._large = (
+            False
+        )
         self.blocked = False
         self.deadline = inf
 
@@ -116,6 +122,7 @@ class ClientConnection(asyncio.Protocol):
         in_head_before = self._in_head
         if self._in_body:
             self._framing += len(data)
+        self._head_begins = False
         self._large = in_head_before or len(data) > MOST_HEAD_BYTES
         why = self._feed(data)
         if why is not None:
@@ -124,7 +131,7 @@ class ClientConnection(asyncio.Protocol):
             if self._framing > MOST_FRAMING:
                 self._refuse(refusals.BAD_CHUNKS)
         elif self._in_head:
-            if in_head_before:
+            if in_head_before and not self._head_begins:
                 self._head_bytes += len(data)
                 if self._head_bytes > MOST_HEAD_BYTES:
                     self._refuse(HEAD_TOO_LARGE)
@@ -150,7 +157,11 @@ class ClientConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client has caught up."""
         self.blocked = False
-        if self._current is not None and not isinstance(self._current, Answer):
+        if self._held:
+            self._held = False
+            self.transport.resume_reading()
+            self._go_on()
+        elif self._current is not None and not isinstance(self._current, Answer):
             self._current.on_free()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -169,13 +180,14 @@ class ClientConnection(asyncio.Protocol):
         """The server ends: what runs is answered, nothing more is taken. uvicorn calls this."""
         self._closing = True
         if self._current is None:
+            self.deadline = self.loop.time() + LEAVE_S
             self.transport.close()
 
     # --- what the parser calls ---
 
     def on_message_begin(self) -> None:
         """A head begins."""
-        self._in_head = True
+        self._in_head = self._head_begins = True
         self._head_bytes = 0
         self._target = b""
         self._headers = []
@@ -212,7 +224,7 @@ class ClientConnection(asyncio.Protocol):
         self._body_of = None if isinstance(turn, Answer) else turn
         if isinstance(turn, Answer) and (turn.close or head.expects_continue):
             self._closing = True
-        if self._current is None:
+        if self._current is None and not self._held:
             self._current = turn
             self._begin(turn)
             return
@@ -263,9 +275,18 @@ class ClientConnection(asyncio.Protocol):
         if close or (self._closing and not self._ahead):
             self._closing = True
             self._ahead.clear()
+            self.deadline = self.loop.time() + LEAVE_S
             self.transport.close()
             return
         self.deadline = self.loop.time() + (UNREAD_S if unread else KEEP_ALIVE_S)
+        if self.blocked:  # a client that reads no answers is not read from
+            self._held = True
+            self.transport.pause_reading()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """On with the next request, if one has come."""
         if self._ahead:
             following = self._ahead.popleft()
             self._current = following

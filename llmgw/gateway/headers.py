@@ -103,7 +103,7 @@ def read_request(headers: RawHeaders) -> RequestHead:
 def _note(head: RequestHead, name: bytes, value: bytes) -> None:
     """Takes a header in that the engine gets too."""
     if name == b"content-type":
-        head.content_type = value
+        head.content_type = value if not head.content_type else head.content_type + b"," + value
     elif name == b"traceparent":
         head.traceparent = value if head.traceparent is None else head.traceparent + b"," + value
     else:

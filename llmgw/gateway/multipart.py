@@ -50,6 +50,8 @@ class Form:
     stream: bool
     start: int
     end: int
+    text_bytes: int
+    """Bytes of all fields that are no files."""
 
     def forget(self) -> None:
         """Lets the form go; what it asked for stays known."""
@@ -90,7 +92,8 @@ def read_form(content_type: bytes, data: bytes) -> Form | Refusal:
     except UnicodeDecodeError:
         return bad_body("The form's field `model` is not UTF-8.", "model")
     stream = any(part.name == b"stream" and data[part.start : part.end].lower() in _TRUE for part in parts)
-    return Form(data, model, stream, start, end)
+    text_bytes = sum(part.end - part.start for part in parts if not part.is_file)
+    return Form(data, model, stream, start, end, text_bytes)
 
 
 def _refused_type(content_type: bytes) -> Refusal:

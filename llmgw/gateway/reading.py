@@ -12,13 +12,18 @@ from llmgw.gateway.body import Asked, read_body
 from llmgw.gateway.choose import READS_PROMPT
 from llmgw.gateway.cost import Ask
 from llmgw.gateway.multipart import Form, read_form
-from llmgw.gateway.prompt_tokens import estimated_tokens
+from llmgw.gateway.prompt_tokens import BYTES_PER_TOKEN, estimated_tokens
 from llmgw.gateway.refusal import Refusal
 
 if TYPE_CHECKING:
     from llmgw.gateway.admission import ByteBudget
     from llmgw.gateway.paths import Kind
     from llmgw.gateway.table import LiveRoute
+
+
+SMALL = 1024
+JOINED = 64 * 1024
+"""Pieces below the one size join the piece before, up to the other: a body of a million pieces holds what it counts."""
 
 
 class Reading:
@@ -32,7 +37,7 @@ class Reading:
     def __init__(self, budget: ByteBudget, limit: int) -> None:
         self._budget = budget
         self._limit = limit
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | bytearray] = []
         self._held = 0
         self.size = 0
         self.begun = self.whole = False
@@ -46,7 +51,15 @@ class Reading:
         if not self._budget.take(len(data)):
             return refusals.BODIES_BUSY
         self._held += len(data)
-        self._pieces.append(data)
+        pieces = self._pieces
+        if pieces and len(data) < SMALL:
+            last = pieces[-1]
+            if len(last) < JOINED:
+                joined = last if isinstance(last, bytearray) else bytearray(last)
+                joined += data
+                pieces[-1] = joined
+                return None
+        pieces.append(data)
         return None
 
     def refuse(self, why: Refusal) -> None:
@@ -58,7 +71,8 @@ class Reading:
     def read(self, kind: Kind, content_type: bytes) -> Asked | Form | Refusal:
         """What the whole body asks for."""
         pieces, self._pieces = self._pieces, []
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        first = pieces[0] if pieces else b""
+        data = first if len(pieces) == 1 and isinstance(first, bytes) else b"".join(pieces)
         return read_body(data) if kind.body == "json" else read_form(content_type, data)
 
     def release(self) -> None:
@@ -69,9 +83,9 @@ class Reading:
 
 def ask_for(asked: Asked | Form, kind: Kind, route: LiveRoute, session: bytes | None) -> Ask:
     """What a choice among the route's endpoints may know. The prompt is only hashed where that may decide something."""
-    tokens = estimated_tokens(asked.data)
     if isinstance(asked, Form):
-        return Ask(tokens, session=session, streams=True)
+        return Ask(asked.text_bytes // BYTES_PER_TOKEN, session=session, streams=True)
+    tokens = estimated_tokens(asked.data)
     ask = Ask(tokens, session=session, max_tokens=asked.max_tokens, streams=asked.stream or not kind.cached)
     if kind.cached and route.spec.policy in READS_PROMPT and len(route.endpoints) > 1:
         pieces = asked.prompt(kind.prompt)

@@ -111,7 +111,11 @@ NO_WEBSOCKETS = Refusal(
     400, "no_websockets", "This gateway does not serve websockets: use HTTP with `stream`.", close=True
 )
 NOT_FOUND = Refusal(404, "not_found", "This gateway does not serve this path.")
-NO_KEY = Refusal(401, "missing_api_key", "You did not provide an API key: send it as `Authorization: Bearer KEY`.")
+NO_KEY = Refusal(
+    401,
+    "missing_api_key",
+    "You did not provide an API key: send it as `Authorization: Bearer KEY` or `x-api-key: KEY`.",
+)
 WRONG_KEY = Refusal(401, "invalid_api_key", "The API key is not known to this gateway.")
 KEY_BUSY = Refusal(
     429,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from llmgw.gateway import usage as usages
@@ -11,8 +12,11 @@ from llmgw.gateway.usage import TAIL_BYTES, Usage
 if TYPE_CHECKING:
     from llmgw.gateway.exchange import Exchange
 
-ERROR_EVENTS: Final = (b'data: {"error"', b'data:{"error"', b"event: error", b'data: {"object":"error"')
-"""How engines end a stream that failed: vLLM and SGLang, llama.cpp, Anthropic's API; an older vLLM."""
+_ERROR: Final = b"error"
+_error_event: Final = re.compile(
+    rb'(?:^|\n|\r)(?:data: ?\{ ?"(?:error"|object": ?"error"|type": ?"error")|event: ?error)'
+).search
+"""How engines end a stream that failed: vLLM, SGLang and llama.cpp; an older vLLM; Anthropic's API."""
 
 
 class Tail:
@@ -33,7 +37,7 @@ class Tail:
             self._first = data
         self.size += len(data) - start
         self._before, self._last = self._last, data
-        if data.startswith(ERROR_EVENTS, start):
+        if _ERROR in data and _error_event(data[start:] if start else data):
             self.error = True
         return not data.startswith(b":", start)
 

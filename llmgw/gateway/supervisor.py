@@ -262,7 +262,7 @@ class Supervisor:
             async with asyncio.timeout(START_LIMIT_S):
                 await asyncio.shield(child.serving)
             if child.stage is Stage.ENDED:
-                raise asyncio.CancelledError  # it had hardly begun
+                raise asyncio.CancelledError  # noqa: TRY301 - it had hardly begun
         except (OSError, TimeoutError, asyncio.CancelledError) as error:
             ended = child.stage is Stage.ENDED
             if child.pid == 0:

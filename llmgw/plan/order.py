@@ -44,12 +44,17 @@ class Order:
     """Builds the waves of one plan. `serving` is what gateways should name now; it changes as waves are added."""
 
     def __init__(
-        self, catalog: Catalog, serving: Iterable[Serving], fetches: Fetches, nodes: Mapping[NodeName, Node]
+        self,
+        catalog: Catalog,
+        serving: Iterable[Serving],
+        fetches: Fetches,
+        nodes: Mapping[NodeName, Node],
+        drained: frozenset[EndpointId] = frozenset(),
     ) -> None:
         self._catalog = catalog
         self._fetches = fetches
         self._nodes = nodes
-        self._routes = Routes(catalog, serving)
+        self._routes = Routes(catalog, serving, drained)
         self.waves: list[Wave] = []
 
     def stop(self, changes: Sequence[Change]) -> None:
@@ -204,8 +209,10 @@ class Order:
     def _undo(self, changes: Sequence[Change]) -> dict[ServiceName, tuple[Step, ...]]:
         """By service what brings the replaced replicas back as they are: nothing is sent to their successors, these go
         where they are elsewhere, then the replicas are what they were. Routes come after: those to what serves then.
+        Until then nothing else of the wave is sent anything either: its own step may have failed as well.
         """
         undo: dict[ServiceName, tuple[Step, ...]] = {}
+        every = frozenset(endpoint_id(change.action.replica, change.action.nodes[0]) for change in changes)
         for service in sorted({change.action.service for change in changes}):
             steps: list[Step] = []
             before = [(one, units_before(one, self._nodes)) for one in _back_together(changes, service)]
@@ -213,7 +220,8 @@ class Order:
             if not own:
                 continue
             names = [endpoint_id(change.action.replica, change.action.nodes[0]) for change in own]
-            steps.append(self._publish(names, max(map(_drain_s, own))))
+            drain = self._publish(names, max(map(_drain_s, own)))
+            steps.append(replace(drain, routes=self._routes.table(every)))
             old = {(unit.node, unit.name) for _, units in before for unit in units}
             new = {(unit.node, unit.name) for change in own for unit in change.units}
             if new - old:

@@ -22,6 +22,8 @@ from llmgw.placement.assign import Outcome
 from llmgw.placement.instances import eviction
 from llmgw.placement.stand_ins import StandIns
 from llmgw.plan.diff import Change, device_names, devices_held, devices_needed
+from llmgw.routes.build import endpoint_id
+from llmgw.routes.withheld import still_drained
 
 STARTING = (ActionKind.CREATE, ActionKind.MOVE)
 """What comes up somewhere new."""
@@ -95,6 +97,7 @@ class _Planner:
         # What is put right before anything is taken away serves then.
         mended = {change.action.replica for change in changes if change.action.kind in (*_REPLACED, *STARTING)}
         waits |= failing_replicas(outcome.board.fleet) - mended
+        waits |= _drained_replicas(outcome)
         self._serving = Counter(one.service.name for one in outcome.placement.assignments if one.replica not in waits)
         # What must leave and has no other place goes on serving where it is.
         self._serving.update(one.service for one in outcome.placement.unplaced if one.runs_on)
@@ -200,6 +203,13 @@ def failing_replicas(fleet: FleetSnapshot) -> frozenset[ReplicaId]:
     # A replica may have an endpoint elsewhere, such as while it moves.
     every = {name.rpartition("@")[0] for name, away in failed.items() if not away}
     return frozenset(ReplicaId(name.rpartition("@")[0]) for name, away in failed.items() if away) - every
+
+
+def _drained_replicas(outcome: Outcome) -> frozenset[ReplicaId]:
+    """The replicas that stay drained because nobody knows whether they are about to end."""
+    drained = still_drained(outcome.board.fleet, outcome.board.catalog.fleet.lost_after_s)
+    placed = outcome.placement.assignments if drained else ()
+    return frozenset(one.replica for one in placed if endpoint_id(one.replica, one.leader.node) in drained)
 
 
 def late_starts(changes: Sequence[Change]) -> frozenset[ReplicaId]:

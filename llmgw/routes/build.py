@@ -47,10 +47,15 @@ def build_routes(
 
 
 class Routes:
-    """Endpoints that come and go wave by wave. A table costs what changed since the last one, not the whole fleet."""
+    """Endpoints that come and go wave by wave. A table costs what changed since the last one, not the whole fleet.
+    Those in `drained` get no new requests in any.
+    """
 
-    def __init__(self, catalog: Catalog, serving: Iterable[Serving] = ()) -> None:
+    def __init__(
+        self, catalog: Catalog, serving: Iterable[Serving] = (), drained: frozenset[EndpointId] = frozenset()
+    ) -> None:
         self._catalog = catalog
+        self._drained = drained
         self._serving: dict[EndpointId, Serving] = {}
         self._endpoints: dict[str, dict[EndpointId, Endpoint]] = {service.name: {} for service in catalog.services}
         self._built: dict[str, Route] = {}
@@ -61,8 +66,8 @@ class Routes:
         return name in self._serving
 
     def of_service(self, service: str) -> tuple[EndpointId, ...]:
-        """What is named of a service, sorted."""
-        return tuple(sorted(self._endpoints.get(service, ())))
+        """What is named of a service and not drained for good, sorted."""
+        return tuple(sorted(name for name in self._endpoints.get(service, ()) if name not in self._drained))
 
     def add(self, one: Serving) -> EndpointId:
         """Name a replica from now on, in place of an endpoint of the same id; returns that."""
@@ -83,6 +88,7 @@ class Routes:
 
     def table(self, draining: frozenset[EndpointId] = frozenset()) -> RouteTable:
         """The routes to what is named now; endpoints in `draining` get no new requests."""
+        draining |= self._drained
         touched = {self._serving[name].service for name in draining & self._serving.keys()}
         routes = []
         for service in self._catalog.services:

@@ -24,7 +24,12 @@ def serving_now(fleet: FleetSnapshot) -> Iterator[Serving]:
             yield serving
 
 
-def routes_now(catalog: Catalog, fleet: FleetSnapshot, fenced: Container[EndpointId] = ()) -> RouteTable:
-    """The route table of what runs, without the endpoints in `fenced`."""
+def routes_now(
+    catalog: Catalog,
+    fleet: FleetSnapshot,
+    fenced: Container[EndpointId] = (),
+    draining: frozenset[EndpointId] = frozenset(),
+) -> RouteTable:
+    """The route table of what runs, without the endpoints in `fenced`; those in `draining` get no new requests."""
     serving = (one for one in serving_now(fleet) if endpoint_id(one.replica, one.node) not in fenced)
-    return build_routes(catalog, serving)
+    return build_routes(catalog, serving, draining)

@@ -81,10 +81,10 @@ def explained(rows: Sequence[Row], seconds: float, rate: float, seeds: Sequence[
     count = max((row["requests"] for row in rows), default=0)
     bursts = f"{asked.BURST_EVERY_S:g} s a burst of {asked.BURST_S:g} s at {asked.BURST_FACTOR:g} times the rate"
     text = f"""`make bench-routing` asks the same questions of each, in front of a **simulator** of {len(FLEET)} engines
-    that serve a model of 8 billion parameters ({cards}): continuous batches, prefix caches of the cards' sizes, queues. No
-    GPU was involved. {rate:g} conversations a second begin by chance during {seconds:g} s; every {bursts}, in which
-    all begin alike. Each begins with one of {asked.GROUPS} shared prompts, of which a few are much more popular (median:
-    {asked.GROUP_TOKENS[0]:,} tokens). {asked.DOCUMENT_SHARE:.0%} bring a document of their own
+    that serve a model of 8 billion parameters ({cards}): continuous batches, prefix caches of the cards' sizes, queues.
+    No GPU was involved. {rate:g} conversations a second begin by chance during {seconds:g} s; every {bursts}, in which
+    all begin alike. Each begins with one of {asked.GROUPS} shared prompts, of which a few are much more popular
+    (median: {asked.GROUP_TOKENS[0]:,} tokens). {asked.DOCUMENT_SHARE:.0%} bring a document of their own
     ({asked.DOCUMENT_TOKENS[0]:,}), {asked.ANOTHER_TURN:.0%} of turns are followed by another; questions have
     {asked.QUESTION_TOKENS[0]} tokens and answers {asked.ANSWER_TOKENS[0]}. {count:,} questions
     each, seeds {", ".join(map(str, seeds))}. {versions} with cache_aware and its defaults;

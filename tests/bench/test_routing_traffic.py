@@ -16,6 +16,7 @@ import pytest
 from llmgw.gateway.engine_load import NAMES, read_load
 from tests.bench.gateway_process import free_ports, running
 from tests.bench.routing_engine import FLEET
+from tests.bench.routing_fleet import TOKENS_PER_EVENT
 from tests.bench.routing_prefix import BLOCK_TOKENS, TOKEN_BYTES, chain
 from tests.bench.routing_traffic import BURST_EVERY_S, BURST_S, Conversation, answer, prompt, rendered, traffic
 
@@ -105,6 +106,9 @@ def test_the_fleet_answers_as_the_model_says_and_tells_what_was_cached(fleet: li
         body = page(port, "/v1/chat/completions", question).decode()
         events = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]
         assert "".join(event["choices"][0]["delta"]["content"] for event in events) == answer(read)
+        lengths = [len(event["choices"][0]["delta"]["content"]) // TOKEN_BYTES for event in events]
+        assert lengths[0] == 1  # the first token does not wait for others
+        assert set(lengths[1:-1]) <= {TOKENS_PER_EVENT}
         usages.append(events[-1]["usage"])
     least = tokens / FLEET[0].prefill_tps + 2 * FLEET[0].step_s * (usages[0]["completion_tokens"] - 1)
     assert time.monotonic() - began >= least

@@ -66,6 +66,16 @@ def test_only_what_a_prompt_has_in_common_from_its_beginning_is_cached() -> None
     assert (longer.cached_tokens, other.cached_tokens) == (1600, 0)
 
 
+def test_a_prompt_is_found_while_the_request_that_had_it_read_still_writes() -> None:
+    engine = Engine(CARD)
+    engine.submit(job(text(1600), 100))
+    engine.begin()
+    engine.end()
+    second = job(text(1600) + text(16, "b"))
+    run(engine, [second])
+    assert second.cached_tokens == 1600
+
+
 def test_the_next_turn_of_a_conversation_finds_the_answer_cached() -> None:
     engine = Engine(CARD)
     run(engine, [job(text(320), 160)])
@@ -113,6 +123,13 @@ def test_a_client_that_leaves_makes_room_for_the_next() -> None:
     engine.begin()
     assert engine.running == [second]
     assert engine.cache.in_use == -(-1010 // BLOCK_TOKENS)
+
+
+def test_a_client_that_leaves_while_it_waits_is_never_served() -> None:
+    engine, one = Engine(CARD), job(text(1000))
+    engine.submit(one)
+    engine.leave(one)
+    assert engine.begin() is None
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 20), st.sampled_from("abc")), max_size=30), st.integers())

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -327,3 +328,22 @@ def test_a_read_from_within_one_head_to_within_the_next_is_no_long_head(
             client.send(part)
             time.sleep(0.1)
         assert [client.answer()[0] for _request in range(2)] == [200, 200]
+
+
+def resident_mib() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+
+
+def test_a_body_of_tiny_chunks_holds_about_what_it_counts(module_gateway: RunningGateway, one: Engine) -> None:
+    chunks, count = b"2\r\n  \r\n" * 10_000, 150
+    with Client(module_gateway.url) as client:
+        client.send(START + b"transfer-encoding: chunked\r\n\r\n" + chunk(asking()))
+        before = resident_mib()
+        for _number in range(count):
+            client.send(chunks)
+        size = len(asking()) + 2 * 10_000 * count
+        eventually(lambda: module_gateway.held().get("body bytes") == size, "all of it is held", 20)
+        assert resident_mib() < before + 40
+        client.send(b"0\r\n\r\n")
+        assert len(client.answer()[2]) == size

@@ -244,6 +244,12 @@ def test_a_model_as_plain_text_is_accepted(head: bytes) -> None:
     assert found.model == "m"
 
 
+def test_the_size_of_a_form_is_told_without_its_files() -> None:
+    found = read_form(TYPE, form((FILE, bytes(5000)), (MODEL, b"m"), (FIELD % b"prompt", b"Names: Ada, Bob")))
+    assert isinstance(found, Form)
+    assert found.text_bytes == 16
+
+
 def test_two_models_are_refused_in_words_that_say_so() -> None:
     assert "more than once" in refusal(form((MODEL, b"m"), (FILE, b"RIFF"), (MODEL, b"m"))).message
 

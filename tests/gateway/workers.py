@@ -10,6 +10,7 @@ import signal
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,16 @@ class Workers:
 
     def served(self, service: str = "chat") -> float:
         return self.metrics().get(f'llmgw_requests_total{{code="200",service="{service}"}}', 0.0)
+
+    def settled(self) -> float:
+        """What was served before, when all of it is counted: sums are made four times a second."""
+
+        def twice() -> tuple[float, float]:
+            first = self.served()
+            time.sleep(1.0)
+            return first, self.served()
+
+        return eventually(lambda: (found := twice())[0] == found[1] and found, "nothing new", LONG_S)[0]
 
     def pids(self) -> set[int]:
         """Its worker processes, those that are not reaped yet left out."""

@@ -54,6 +54,10 @@ def test_tokens_are_counted(claude: anthropic.Anthropic) -> None:
     assert claude.messages.count_tokens(model="m", messages=QUESTION).input_tokens == 6
 
 
+def test_the_models_are_listed(claude: anthropic.Anthropic) -> None:
+    assert "m" in [model.id for model in claude.models.list()]
+
+
 def test_an_engines_refusal_is_the_clients_own_error(claude: anthropic.Anthropic) -> None:
     with pytest.raises(anthropic.BadRequestError) as wrong:
         claude.messages.create(model="m", max_tokens=0, messages=QUESTION)

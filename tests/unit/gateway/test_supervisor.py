@@ -211,7 +211,8 @@ def _forget_the_ends(supervisor: Supervisor) -> None:
     def ended(child: Child) -> None:
         asyncio.get_running_loop().remove_reader(child._pidfd)
         child.stage = Stage.ENDED
-        child.serving.cancel()
+        assert child._channel is not None
+        child._channel.close()
         supervisor._ended(child, 0)
 
     for child in supervisor.children():

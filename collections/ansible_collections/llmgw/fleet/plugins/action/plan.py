@@ -21,7 +21,8 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return what llmgw.apply.actions makes of a plan: steps, who they concern, text; with `settle` only `steps`.
+        """Return what llmgw.apply.actions makes of a plan: steps, who they concern, text. With `settle`: `steps`, and
+        `lines` about them.
 
         The bulk of the steps lies in Ansible's own folder of this run, which goes away with it.
         """
@@ -37,6 +38,8 @@ class ActionModule(ActionBase):
                 "in_play": {"type": "list", "elements": "str"},
                 "saved": {"type": "path"},
                 "generation": {"type": "int"},
+                "taken": {"type": "dict", "default": {}},
+                "answered": {"type": "list", "elements": "str", "default": []},
             }
         )
         if set(variables["ansible_play_hosts"]) - set(variables["ansible_play_batch"]):
@@ -71,6 +74,8 @@ class ActionModule(ActionBase):
                 allow_mass_loss=arguments["allow_mass_loss"],
                 saved=llmgw.Path(arguments["saved"]) if arguments["saved"] else None,
                 generation=arguments["generation"],
+                taken=plain(arguments["taken"]),
+                answered=frozenset(map(str, arguments["answered"])),
             )
             folder = llmgw.Path(constants.DEFAULT_LOCAL_TMP) / f"llmgw-{secrets.token_hex(8)}"
             made = llmgw.settle(request, folder) if arguments["settle"] else llmgw.make_plan(request, folder)

@@ -17,7 +17,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return `failure` (sentences), `failed_services`, `wave`, `overtaken`, and `lines` (one a unit)."""
+        """Return `failure` (sentences), `failed_services`, `wave`, `overtaken`, `taken`, and `lines` (one a unit)."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         _spec, arguments = self.validate_argument_spec(

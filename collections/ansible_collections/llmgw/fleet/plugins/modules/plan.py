@@ -45,6 +45,17 @@ options:
   generation:
     description: With O(settle=true), the generation of what is published. The default is one above the highest known.
     type: int
+  taken:
+    description:
+      - With O(settle=true), what the run had begun to stop or to replace, as M(llmgw.fleet.verdict) returned it. Of it
+        gets no new requests what is not known to serve on.
+    type: dict
+    default: {}
+  answered:
+    description: With O(settle=true), the hosts whose facts were read after the failure.
+    type: list
+    elements: str
+    default: []
   saved:
     description: A plan that C(llmgw plan --out) saved. When another one would be made now, the module fails.
     type: path
@@ -74,6 +85,11 @@ steps:
   returned: always
   type: list
   elements: dict
+lines:
+  description: What people are to know of the routes that make it true again, one sentence each.
+  returned: when O(settle=true)
+  type: list
+  elements: str
 undo_steps:
   description: What puts back, for the playbook to loop over after a failure.
   returned: when O(settle=false)

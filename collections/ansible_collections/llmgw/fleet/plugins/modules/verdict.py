@@ -70,6 +70,17 @@ overtaken:
   description: Whether a host or gateway refused because another controller was quicker.
   returned: always
   type: bool
+taken:
+  description:
+    - By endpoint what was drained and then begun to be stopped or replaced by the steps so far, the hosts of its units,
+      those of them that never said how it ended, and the digest of the process that was to come.
+  returned: always
+  type: dict
+  sample:
+    chat/0@n1:
+      hosts: [n1]
+      silent: [n1]
+      process:
 canaries:
   description: What each canary of this step did, and whether it passed.
   returned: always
