@@ -11,6 +11,8 @@ from tests.fleet.faults.sampling import Sample
 from tests.fleet.faults.steps import SERVICE, Shape
 
 _SHOWN = 4
+FIRST_BYTE_S = 20.0
+"""`timeouts.first_byte` of the fleet that is tried (site.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,26 @@ class Facts:
 
     @property
     def allowed(self) -> int:
-        """How many requests may have failed: those that the engines which were taken away had in flight."""
-        return sum(self.fallen.in_flight.values())
+        """How many requests may have failed: the most that each engine which was taken away had in flight until its
+        gateway noticed. Where that took longer than a request may wait, their places were taken again.
+        """
+        total = 0
+        for name, at_once in self.fallen.in_flight.items():
+            unnoticed = [one for one in self.samples if self.fallen.at <= one.at <= self._noticed(name)]
+            most = max((one.endpoints[name].in_flight for one in unnoticed if name in one.endpoints), default=0)
+            rounds = 1 + int((self._noticed(name) - self.fallen.at) // FIRST_BYTE_S)
+            total += max(at_once, most) * rounds
+        return total
+
+    def _noticed(self, name: str) -> float:
+        """When the gateway first told that an endpoint is not available, from the fault on; the fault's own moment
+        where it was not before it either.
+        """
+        for sample in self.samples:
+            seen = sample.endpoints.get(name)
+            if sample.at >= self.fallen.at and (seen is None or not seen.available):
+                return sample.at
+        return self.fallen.at
 
     @property
     def available(self) -> int:
@@ -57,12 +77,27 @@ class Facts:
         return min(self.old.replicas, self.new.replicas) - away
 
     @property
+    def in_work(self) -> str:
+        """The endpoint that the rollout had in work as the fault struck."""
+        service, number, _rank = self.fallen.target.unit.split(".")
+        return f"{service}/{number}@{self.fallen.target.host}"
+
+    @property
     def floor(self) -> int:
-        """How many must be from the fault on. What the rollout had in work was not available anyway."""
-        target = self.fallen.target
-        service, number, _rank = target.unit.split(".")
-        in_work = f"{service}/{number}@{target.host}"
-        return self.floor_before - len(self.fallen.in_flight.keys() - {in_work})
+        """How many must be from the fault on. What the rollout had in work was not available anyway; if it had just
+        gone on to the next one, that one was still in rotation when the next was drained, as far as anybody could see.
+        """
+        gone_on = self.in_work in self.fallen.in_flight and self._went_on_unknowing()
+        return self.floor_before - len(self.fallen.in_flight.keys() - (set() if gone_on else {self.in_work}))
+
+    def _went_on_unknowing(self) -> bool:
+        """Whether another endpoint was drained after the fault, while the one in work still counted as available."""
+        for sample in self.samples:
+            drained = [name for name, one in sample.endpoints.items() if one.state == "draining"]
+            if sample.at >= self.fallen.at and drained and self.in_work not in drained:
+                seen = sample.endpoints.get(self.in_work)
+                return seen is not None and seen.available
+        return False
 
 
 def judge(facts: Facts) -> list[str]:

@@ -50,3 +50,20 @@ def test_no_request_may_fail_but_those_in_flight_where_the_fault_struck() -> Non
     (found,) = judge(facts(fine, failed=3, taken={"chat/1@n3": 2}))
     assert found.startswith("3 requests failed, not at most 2: -9.0 to -8.0 s, stream, 0 tokens: cut")
     assert judge(facts(fine, failed=1)) != []
+
+
+def test_the_next_drain_may_meet_a_replica_whose_loss_nobody_had_seen_yet() -> None:
+    gone = Endpoint("failed", 1, leaving=False)
+    unseen = (sample(10, READY, READY, READY), sample(11, READY, AWAY, READY), sample(12, gone, AWAY, READY))
+    assert judge(facts(*unseen, taken={"chat/0@n2": 2})) == []
+    seen = (sample(10, READY, READY, READY), sample(11, gone, READY, READY), sample(12, gone, AWAY, READY))
+    assert judge(facts(*seen, taken={"chat/0@n2": 2})) != []
+
+
+def test_requests_that_a_silent_engine_was_given_until_that_was_seen_may_fail() -> None:
+    busy, gone = Endpoint("ready", 4, leaving=False), Endpoint("failed", 0, leaving=False)
+    fine = (sample(10, READY, READY, READY), sample(12, READY, busy, READY), sample(13, READY, gone, READY))
+    assert judge(facts(*fine, failed=4, taken={"chat/1@n3": 2})) == []
+    assert judge(facts(*fine, failed=5, taken={"chat/1@n3": 2})) != []
+    late = (sample(10, READY, READY, READY), sample(12, READY, busy, READY), sample(31, READY, gone, READY))
+    assert judge(facts(*late, failed=8, taken={"chat/1@n3": 2})) == []
