@@ -96,7 +96,7 @@ class Facts:
             drained = [name for name, one in sample.endpoints.items() if one.state == "draining"]
             if sample.at >= self.fallen.at and drained and self.in_work not in drained:
                 seen = sample.endpoints.get(self.in_work)
-                return seen is not None and seen.available
+                return seen is not None and seen.available and len(drained) <= self.new.max_unavailable
         return False
 
 
