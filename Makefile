@@ -18,7 +18,7 @@ ifneq ($(file <.venv/location)$(if $(wildcard $(bin)/python),,gone),$(CURDIR)/.v
 .venv/demo.stamp .venv/test.stamp .venv/lint.stamp: again
 endif
 
-.PHONY: again help demo test test-fast test-engines test-long fault-matrix random-catalogs fuzz lint dist bench-apply bench-rollout bench-gateway bench-discovery bench-plan bench-quality clean
+.PHONY: again help demo test test-fast test-engines test-long fault-matrix random-catalogs abort-trials soak million fuzz lint dist bench-apply bench-rollout bench-gateway bench-routing bench-discovery bench-plan bench-quality clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,15 @@ fault-matrix: .venv/test.stamp ## every fault in every step of a rollout, on rea
 random-catalogs: .venv/test.stamp ## random catalogs one after another on real hosts; ARGS="--number 50 --seed 1 --hosts 6"
 	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true
 	@$(bin)/python -m tests.fleet.changes.random_catalogs $(ARGS)
+
+abort-trials: .venv/test.stamp ## clients that leave, a thousand times: how long until the engine sees it; ARGS="--trials 1000"
+	@$(bin)/python -m tests.bench.aborts $(ARGS)
+
+soak: .venv/test.stamp ## mixed load while engines die, hang and restart and routes change each second; ARGS="--minutes 30"
+	@$(bin)/python -m tests.bench.soak $(ARGS)
+
+million: .venv/test.stamp ## a million requests with a prompt of its own each: memory must stay flat; ARGS="--requests 100000"
+	@$(bin)/python -m tests.bench.million $(ARGS)
 
 fuzz: .venv/test.stamp ## damages texts of every kind for SECONDS (600) and sees that nothing but `Unreadable` comes of it
 	@LLMGW_FUZZ_SECONDS=$(or $(SECONDS),600) $(bin)/python -m pytest tests/properties/test_readings.py -k "no_damage" $(ARGS)
@@ -106,8 +115,14 @@ dist: .venv/test.stamp ## the wheel, and the collection for Ansible Galaxy, in d
 
 # --- measurements -----------------------------------------------------------------------------------------------------
 
-bench-gateway: .venv/test.stamp ## CPU per request and per streamed chunk of the gateway, beside plainer servers in one run
+bench-gateway: .venv/test.stamp ## CPU, rate, latency and memory of the gateway beside sglang-router, vllm-router and nginx; ARGS="--quick"
+	@scripts/debian-packages "to measure the gateway" wrk:wrk nginx:nginx util-linux:taskset || true
+	@scripts/gateway-peers || true
 	@$(bin)/python -m tests.bench.gateway $(ARGS)
+
+bench-routing: .venv/test.stamp ## TTFT, goodput and cache hits of each routing policy beside sglang-router, before simulated engines
+	@scripts/gateway-peers || true
+	@$(bin)/python -m tests.bench.routing $(ARGS)
 
 bench-discovery: .venv/test.stamp ## CPU of discovery on a node, and a sweep over real hosts beside Ansible's own and plain ssh
 	@scripts/debian-packages "for real hosts" $(systemd_packages) $(fleet_packages) || true

@@ -173,7 +173,7 @@ def _ordered(
         if change.assignment is not None and change.units
     }
     drained = still_drained(fleet, catalog.fleet.lost_after_s)
-    order = Order(catalog, serving_now(fleet), Fetches(fleet), nodes, drained)
+    order = Order(catalog, serving_now(fleet), Fetches(fleet), nodes, drained, gateways=len(fleet.gateways))
     rolled = {change.action.replica for one in rolling for change in one.changes}
     by_kind: dict[ActionKind, list[Change]] = {kind: [] for kind in ActionKind}
     for change in changes:

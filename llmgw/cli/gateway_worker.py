@@ -39,6 +39,7 @@ def _read(words: Sequence[str] | None) -> WorkerSettings:
     parser.add_argument("--channel", type=int, required=True)
     parser.add_argument("--cells", type=int, required=True)
     parser.add_argument("--drain-timeout", type=float, required=True)
+    parser.add_argument("--workers", type=int, required=True)
     given = parser.parse_args(words)
     return WorkerSettings(
         number=given.number,
@@ -47,6 +48,7 @@ def _read(words: Sequence[str] | None) -> WorkerSettings:
         channel=given.channel,
         cells=given.cells,
         drain_timeout_s=given.drain_timeout,
+        workers=given.workers,
     )
 
 

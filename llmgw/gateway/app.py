@@ -153,19 +153,19 @@ async def run(settings: Settings, pages: Pages) -> None:
 
     def reload() -> None:
         if not stopping.is_set():
-            reloads.add(loop.create_task(_reload(gateway.reload, started)))
+            reloads.add(loop.create_task(_reload(gateway, gateway.reload, started)))
 
     for number, follow in ((signal.SIGTERM, stop), (signal.SIGINT, stop), (signal.SIGHUP, reload)):
         loop.add_signal_handler(number, follow)
     if handed is not None and isinstance(gateway, Control):
         handover.listen_again()
         await gateway.go_on(handed)
-        reloads.add(loop.create_task(_reload(gateway.replace, started)))
+        reloads.add(loop.create_task(_reload(gateway, gateway.replace, started)))
     else:
         await gateway.start()
         sys.stderr.write(f"gateway  {gateway.url}\nadmin    {gateway.admin_url}/admin\n")
         sys.stderr.flush()
-        notify(READY)
+        notify(_ready(gateway))
     if settings.ready_file is not None:
         write_ready(settings.ready_file, gateway.url, gateway.admin_url)
     started.set()
@@ -178,7 +178,7 @@ async def run(settings: Settings, pages: Pages) -> None:
     await gateway.stop()
 
 
-async def _reload(work: Callable[[], Awaitable[None]], started: asyncio.Event) -> None:
+async def _reload(gateway: Running, work: Callable[[], Awaitable[None]], started: asyncio.Event) -> None:
     """One reload, or its second half in new code. The service manager is told when it begins, and when it is over."""
     await started.wait()
     notify(f"{RELOADING}\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
@@ -188,7 +188,14 @@ async def _reload(work: Callable[[], Awaitable[None]], started: asyncio.Event) -
     except Exception:
         log.exception("the gateway is not reloaded")
     finally:
-        notify(READY)
+        notify(_ready(gateway))  # of the code that goes on; new code says so itself
+
+
+def _ready(gateway: Running) -> str:
+    """What the service manager shows, and by what the playbook knows that a reload brings new code in."""
+    if not isinstance(gateway, Control):
+        return READY
+    return f"{READY}\nSTATUS=Clients are served by {gateway.supervisor.size} workers; a reload replaces them."
 
 
 __all__ = ["Gateway", "Settings", "run"]

@@ -56,6 +56,13 @@ class Ejected(msgspec.Struct, tag="ejected", frozen=True):
     detail: str | None
 
 
+class Prompts(msgspec.Struct, tag="prompts", frozen=True):
+    """Of a worker, and on to all others: prompts that it sent to this endpoint, as `prefix_news` writes them."""
+
+    place: Place
+    news: bytes
+
+
 class Answer(msgspec.Struct, tag="answer", frozen=True):
     """Of a worker: what it says to a question; None: nothing."""
 
@@ -110,8 +117,8 @@ class Cut(msgspec.Struct, tag="cut", frozen=True):
     """To a worker: what is in flight is not waited for any more."""
 
 
-FromWorker = Hello | Serving | Failed | Ejected | Problem | Answer
-ToWorker = Judged | Elsewhere | Question | Retire | Drain | Cut
+FromWorker = Hello | Serving | Failed | Ejected | Problem | Prompts | Answer
+ToWorker = Judged | Elsewhere | Prompts | Question | Retire | Drain | Cut
 Message = FromWorker | ToWorker
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -20,6 +20,9 @@ RANDOM = "random"
 
 READS_PROMPT = frozenset({COST, SESSION})
 """Policies for which a request's prompt is worth hashing, where there are two endpoints or more."""
+MANY = 48
+SAMPLED = 24
+"""Of more endpoints than `MANY`, so many are drawn, and as many of those that have the prompt cached."""
 NEAR_SHARE = 0.1
 NEAR_S = 0.02
 """Costs that differ by less than the one or the other are alike: they are not known better than that."""
@@ -75,6 +78,8 @@ def by_cost(ready: Sequence[V], ask: Ask, _turn: int, seed: int, now: float) -> 
     first block of the prompt that is not cached, where there is one: whoever sends more of the same draws the same
     two, and when an endpoint has gone, each of its prompts finds a new home of its own.
     """
+    if len(ready) > MANY:
+        ready = _few(ready, ask, seed)
     costs = [endpoint.costs.seconds(ask, now) for endpoint in ready]
     most = _most(costs)
     near = [endpoint for endpoint, cost in zip(ready, costs, strict=True) if cost <= most]
@@ -86,6 +91,21 @@ def by_cost(ready: Sequence[V], ask: Ask, _turn: int, seed: int, now: float) -> 
         if depth < len(chain):
             return _lighter(*_ranked(near, chain[depth] if depth else ask.home or chain[0]))
     return _lighter(*_drawn(near, seed))
+
+
+def _few(ready: Sequence[V], ask: Ask, seed: int) -> list[V]:
+    """Of many endpoints some that `seed` draws, and those that have the prompt's beginning cached: the cheapest of a
+    sample is nearly as good as the cheapest of all, and what a choice costs stops growing with the fleet.
+    """
+    step = len(ready) // SAMPLED
+    start = _mixed(_mixed(seed) + 1)  # another draw than the one among those that are left
+    few = [ready[(start + place * step) % len(ready)] for place in range(SAMPLED)]
+    if ask.chain:
+        first = ask.chain[:1]
+        holders = [endpoint for endpoint in ready if endpoint.costs.prefix.match(first) and endpoint not in few]
+        deepest = sorted(holders, key=lambda one: (-one.costs.prefix.match(ask.chain), one.costs.rank))
+        few += deepest[:SAMPLED]
+    return few
 
 
 def by_session(ready: Sequence[V], ask: Ask, turn: int, seed: int, now: float) -> V:

@@ -143,11 +143,13 @@ class ClientConnection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._closing = True  # the upgrade is not taken: nothing that follows is a request
-        except httptools.HttpParserError:
-            return UNREADABLE
-        except Exception:  # a bug must cost this connection alone, and is in the log with its place
+        except (
+            httptools.HttpParserCallbackError
+        ):  # a bug must cost this connection alone, and is in the log with its place
             log.exception("a request failed in the gateway")
             return refusals.BUG
+        except httptools.HttpParserError:
+            return UNREADABLE
         return None
 
     def pause_writing(self) -> None:

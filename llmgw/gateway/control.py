@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import socket
 import sys
 import time
@@ -45,6 +46,9 @@ ADMIN_DRAIN_S = 2.0
 LISTENERS = ("listen", "admin_listen")
 """Settings whose sockets go on whatever the bundle says."""
 
+MOST_HASH_SEED = 1 << 32
+"""Of PYTHONHASHSEED (docs.python.org, "Command line and environment")."""
+
 log = structlog.get_logger()
 
 
@@ -54,6 +58,8 @@ class Control:
     def __init__(self, settings: Settings, pages: Pages) -> None:
         self._settings = settings
         self._pages = pages
+        # Workers tell each other of prompts by their hashes, which have to mean the same in all of them.
+        os.environ.setdefault("PYTHONHASHSEED", str(secrets.randbelow(MOST_HASH_SEED)))
         self.table = Table(os.environ.get)
         self.plane = DataPlane(self.table, 0)
         self._prober = Prober(self.table)
@@ -214,6 +220,7 @@ class Control:
             f"--channel={ends.channel}",
             f"--cells={ends.cells}",
             f"--drain-timeout={self._settings.drain_timeout_s}",
+            f"--workers={self.supervisor.size}",
         ]
 
     def _bind_one(self) -> socket.socket:

@@ -27,10 +27,13 @@ log = structlog.get_logger()
 
 
 class DataSide:
-    """One process's data plane. `serve`, then `finish`; `retire` may come in between. It lives in one event loop."""
+    """One process's data plane. `serve`, then `finish`; `retire` may come in between. It lives in one event loop.
 
-    def __init__(self, bundle: Path, on_swap: Callable[[], None], drain_timeout_s: float) -> None:
-        self.table = Table(os.environ.get)
+    `workers`: processes of this host among which limits are divided.
+    """
+
+    def __init__(self, bundle: Path, on_swap: Callable[[], None], drain_timeout_s: float, workers: int = 1) -> None:
+        self.table = Table(os.environ.get, workers)
         self.plane = DataPlane(self.table, secrets.randbits(64))
         self.records = RecordKeeping(self.plane)
         self.file = BundleFile(bundle, self.table, self._swapped, self._reload_failed)

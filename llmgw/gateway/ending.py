@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from llmgw.gateway.counters import ServiceCounters, count
+from llmgw.gateway.paths import PATHS
 from llmgw.gateway.record import End, RequestRecord
 from llmgw.gateway.request_id import trace_id
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from llmgw.gateway.exchange import Exchange
     from llmgw.gateway.usage import Usage
 
+PATH_TEXTS = {kind.line: path.decode() for path, kind in PATHS.items()}
 CLIENT_LEFT = 499
 """Status that the metrics give to a request whose client left before there was one (nginx's)."""
 
@@ -29,34 +31,31 @@ def account(exchange: Exchange, counters: ServiceCounters, now: float, *, left: 
 
 def record_of(exchange: Exchange, now: float, *, left: bool, cut: bool, usage: Usage | None) -> RequestRecord:
     """What is kept of it. `now`: loop time of its end; `left`: its client left; `cut`: its answer broke off."""
-    end: End = "client_left" if left else "cut" if cut else "complete"
-    if end == "complete" and exchange.tail is None:
-        end = "refused"
-    entry, asked, tail = exchange.entry, exchange.asked, exchange.tail
-    answered_by = exchange.answered_by
-    duration_s = now - exchange.started_at
-    first_at = exchange.first_byte_at
-    method, _, path = exchange.kind.line.decode().partition(" ")
+    tail = exchange.tail
+    end: End = "client_left" if left else "cut" if cut else "complete" if tail is not None else "refused"
+    entry, asked, key, answered_by = exchange.entry, exchange.asked, exchange.key, exchange.answered_by
+    started_at, first_at, parent = exchange.started_at, exchange.first_byte_at, exchange.head.traceparent
+    duration_s = now - started_at
     return RequestRecord(
-        request_id=exchange.request_id,
-        at=time.time() - duration_s,
-        method=method,
-        path=path,
-        service=None if entry is None else entry.route.spec.service,
-        model=None if asked is None else asked.model,
-        key=None if exchange.key is None else exchange.key.name,
-        endpoint=None if answered_by is None else answered_by.spec.id,
-        status=exchange.status,
-        reason=exchange.reason,
-        stream=None if asked is None else asked.stream,
-        attempts=exchange.attempts or None,
-        queue_s=None if entry is None else entry.waited_s,
-        first_byte_s=None if first_at is None else first_at - exchange.started_at,
-        duration_s=duration_s,
-        bytes_in=exchange.bytes_in,
-        bytes_out=None if tail is None else tail.size,
-        prompt_tokens=None if usage is None else usage.prompt,
-        completion_tokens=None if usage is None else usage.completion,
-        end=end,
-        trace_id=trace_id(exchange.head.traceparent),
+        exchange.request_id,
+        time.time() - duration_s,
+        "POST",  # no other method gets so far
+        PATH_TEXTS[exchange.kind.line],
+        None if entry is None else entry.route.spec.service,
+        None if asked is None else asked.model,
+        None if key is None else key.spec.name,
+        None if answered_by is None else answered_by.spec.id,
+        exchange.status,
+        exchange.reason,
+        None if asked is None else asked.stream,
+        exchange.attempts or None,
+        None if entry is None else entry.waited_s,
+        None if first_at is None else first_at - started_at,
+        duration_s,
+        exchange.bytes_in,
+        None if tail is None else tail.size,
+        None if usage is None else usage.prompt,
+        None if usage is None else usage.completion,
+        end,
+        None if parent is None else trace_id(parent),
     )

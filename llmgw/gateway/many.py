@@ -25,6 +25,7 @@ from llmgw.gateway.channel import (
     Message,
     Place,
     Problem,
+    Prompts,
     Question,
 )
 from llmgw.gateway.child import Child, Stage
@@ -33,7 +34,7 @@ from llmgw.gateway.explain import Document, newest
 from llmgw.gateway.health import State
 from llmgw.gateway.questions import FIND, RECENT
 from llmgw.gateway.supervisor import Supervisor
-from llmgw.gateway.table import LiveEndpoint
+from llmgw.gateway.table import LiveEndpoint, LiveRoute
 
 TOTALS_EVERY = 5
 """Totals are only told, and so summed at every fifth look; what is in flight at each."""
@@ -149,6 +150,8 @@ class ManyProcesses:
                     places.pop(place, None)
                 else:
                     places[place] = detail
+            case Prompts():
+                self._pass_on(child, message)
             case Problem(text):
                 child.problem = text
             case Answer(number, document):
@@ -157,6 +160,12 @@ class ManyProcesses:
                     waiting.set_result(document)
             case _:
                 pass  # the supervisor's, or to a worker
+
+    def _pass_on(self, child: Child, message: Prompts) -> None:
+        """What one worker tells of its prompts is for all others."""
+        for other in () if self.supervisor is None else self.supervisor.children():
+            if other is not child and other.stage is not Stage.STARTING:
+                other.say(message)
 
     def _failed(self, place: Place, reason: str) -> None:
         for endpoint in self._plane.table.endpoints.values():
@@ -174,6 +183,10 @@ class ManyProcesses:
     def restarts(self) -> int:
         """Of all workers."""
         return 0 if self.supervisor is None else self.supervisor.restarts
+
+    def waiting(self, route: LiveRoute) -> int:
+        """Of all workers."""
+        return int(self._live.get(f"=service\t{route.spec.service}\twaiting", 0))
 
     def idle(self, endpoint: LiveEndpoint) -> int:
         """Of all workers."""

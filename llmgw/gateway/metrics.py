@@ -31,6 +31,12 @@ class TrafficCollector:
         yield from self._workers()
         yield from _requests(routes)
         yield from _services(routes)
+        yield _gauge(
+            "llmgw_waiting_requests",
+            "Requests that wait for their turn.",
+            ["service"],
+            [([route.spec.service], self._processes.waiting(route)) for route in routes],
+        )
         yield from self._endpoints()
 
     def _gateway(self) -> Iterator[Metric]:
@@ -73,14 +79,11 @@ class TrafficCollector:
         yield _gauge("llmgw_request_body_bytes", "Bytes of request bodies held now.", [], [([], plane.bodies.used)])
 
     def _workers(self) -> Iterator[Metric]:
-        workers = self._processes.workers
-        if workers is None:
-            return
         yield _gauge(
             "llmgw_workers",
-            "Worker processes; those that hang are counted in their own stage too.",
+            "Processes that serve clients, by stage; one that hangs is counted in its other stage too.",
             ["stage"],
-            [([stage], count) for stage, count in workers.items()],
+            [([stage], count) for stage, count in self._processes.workers.items()],
         )
         yield _counter(
             "llmgw_worker_restarts_total",

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from llmgw.gateway.dataplane import DataPlane
 from llmgw.gateway.health import State
-from llmgw.gateway.table import LiveEndpoint
+from llmgw.gateway.table import LiveEndpoint, LiveRoute
 
 
 class Processes(Protocol):
@@ -23,12 +23,15 @@ class Processes(Protocol):
         """Requests that they have, in whatever stage."""
 
     @property
-    def workers(self) -> dict[str, int] | None:
-        """How many workers are in each stage; None in a gateway of one process."""
+    def workers(self) -> dict[str, int]:
+        """How many processes that serve clients are in each stage."""
 
     @property
     def restarts(self) -> int:
         """How many ended that had not been told to."""
+
+    def waiting(self, route: LiveRoute) -> int:
+        """Requests that wait for the service."""
 
     def idle(self, endpoint: LiveEndpoint) -> int:
         """Kept connections to the endpoint."""
@@ -58,14 +61,18 @@ class OneProcess:
         return len(self.plane.exchanges)
 
     @property
-    def workers(self) -> None:
-        """There are none."""
-        return
+    def workers(self) -> dict[str, int]:
+        """It serves for as long as it tells."""
+        return {"starting": 0, "serving": 1, "retiring": 0, "hanging": 0}
 
     @property
     def restarts(self) -> int:
-        """There are none."""
+        """Nobody would be there to count them."""
         return 0
+
+    def waiting(self, route: LiveRoute) -> int:
+        """Its own."""
+        return len(route.line)
 
     def idle(self, endpoint: LiveEndpoint) -> int:
         """Its own."""

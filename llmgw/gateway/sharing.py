@@ -39,7 +39,7 @@ _ENDPOINT: dict[str, Of] = {
     "=ready": lambda endpoint: endpoint.health.state is State.READY,
     "^last_byte": attrgetter("last_byte"),
 }
-_SERVICE: dict[str, Of] = {"=in_flight": attrgetter("in_flight")}
+_SERVICE: dict[str, Of] = {"=in_flight": attrgetter("in_flight"), "=waiting": lambda route: len(route.line)}
 _KEY: dict[str, Of] = {"=in_flight": attrgetter("in_flight")}
 _ENDPOINT_MORE: dict[str, Of] = {
     "+good": attrgetter("good"),

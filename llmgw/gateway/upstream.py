@@ -10,6 +10,7 @@ import asyncio
 from typing import Protocol
 
 import httptools
+import structlog
 
 from llmgw.gateway.asgi import RawHeaders
 
@@ -28,6 +29,8 @@ MOST_SIZE_DIGITS = 3
 SIZES = {b"%x" % size: size for size in range(1, 1 << 4 * MOST_SIZE_DIGITS)}
 """Sizes of chunks below 4 KiB as engines write them. Whatever is written otherwise is the parser's matter."""
 FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+
+log = structlog.get_logger()
 
 
 class Receiver(Protocol):
@@ -142,10 +145,9 @@ class Connection(asyncio.Protocol):
         self._seen = True
         self._framing += len(data)
         had_head = self._head
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._break("bad_response")
+        fault = self._feed(data)
+        if fault is not None:
+            self._break(fault)
             return
         if self._framing > MOST_FRAMING and not self._complete:
             self._break("bad_response")
@@ -167,6 +169,17 @@ class Connection(asyncio.Protocol):
             and self._receiver is receiver
         ):
             self._transport.pause_reading()
+
+    def _feed(self, data: bytes) -> str | None:
+        """Parses; returns what is wrong."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            log.exception("an answer could not be read in the gateway")
+            return "gateway_bug"
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            return "bad_response"
+        return None
 
     def _relay(self, receiver: Receiver, data: bytes) -> bool:
         """Passes on a read that is one whole chunk, as nearly all of a stream are. Returns whether it was one: the

@@ -19,6 +19,10 @@ _BYTES_AN_EVENT = 200
 """An event of a stream has about one token; the rest of it is the envelope."""
 
 _KEY = b'"usage"'
+_PLAIN = re.compile(
+    rb' ?: ?\{"prompt_tokens": ?(\d{1,9}),(?: ?"total_tokens": ?\d{1,9},)? ?"completion_tokens": ?(\d{1,9})[,}]'
+)
+"""As vLLM and SGLang begin it, and OpenAI's own API: nearly all answers need no more than this."""
 _OBJECT = re.compile(rb'\s*:\s*(\{(?:[^{}"]|"[^"\\]*"|\{[^{}]*\})*\})')
 """The mapping behind the key, with mappings in it, such as `prompt_tokens_details`, that hold none."""
 
@@ -84,6 +88,9 @@ def tokens_of(usage: Usage | None, prompt: int, answer_bytes: int, *, stream: bo
 
 def _read(data: bytes, key: int) -> Usage | None:
     """The mapping behind the key at that place, if it is one and counts tokens."""
+    plain = _PLAIN.match(data, key + len(_KEY))
+    if plain is not None:
+        return Usage(int(plain[1]), int(plain[2]))
     match = _OBJECT.match(data, key + len(_KEY))
     if match is None:
         return None

@@ -35,6 +35,7 @@ from llmgw.gateway.channel import (
     Message,
     Place,
     Problem,
+    Prompts,
     Question,
     Retire,
     Serving,
@@ -42,6 +43,7 @@ from llmgw.gateway.channel import (
 from llmgw.gateway.data_side import DataSide
 from llmgw.gateway.health import State
 from llmgw.gateway.listener import CLIENT_KEEP_ALIVE_S
+from llmgw.gateway.prefix_news import News
 from llmgw.gateway.process import tune
 from llmgw.gateway.questions import answer
 from llmgw.gateway.sharing import Sheet
@@ -58,7 +60,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What the control process starts a worker with: its number, and open files by number."""
+    """What the control process starts a worker with: its number, open files by number, how many workers there are."""
 
     number: int
     bundle: Path
@@ -66,6 +68,7 @@ class WorkerSettings:
     channel: int
     cells: int
     drain_timeout_s: float
+    workers: int
 
 
 class Worker:
@@ -73,7 +76,7 @@ class Worker:
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
-        self._data = DataSide(settings.bundle, self._swapped, settings.drain_timeout_s)
+        self._data = DataSide(settings.bundle, self._swapped, settings.drain_timeout_s, settings.workers)
         self._table = self._data.table
         self._plane = self._data.plane
         self._sheet = Sheet(self._plane)
@@ -133,6 +136,8 @@ class Worker:
             case Elsewhere():
                 self._others_until = self._plane.loop.time() + elsewhere.FORGOTTEN_AFTER_S
                 elsewhere.put(self._table, message)
+            case Prompts():
+                self._hear_prompts(message)
             case Question():
                 self._say(Answer(message.number, answer(self._plane, message.name, message.argument)))
             case Retire():
@@ -144,10 +149,14 @@ class Worker:
             case _:
                 pass  # of a worker, not to one
 
+    def _hear_prompts(self, told: Prompts) -> None:
+        for endpoint in self._table.endpoints.values():
+            if _place(endpoint) == told.place:
+                endpoint.costs.heard(told.news)
+
     def _take(self, endpoint: LiveEndpoint) -> None:
         """Lets the endpoint be as the control process says."""
-        spec = endpoint.spec
-        told = self._told.get((spec.id, spec.address, spec.port))
+        told = self._told.get(_place(endpoint))
         if told is None:
             return
         if told.load != endpoint.load:
@@ -184,8 +193,7 @@ class Worker:
             self._channel.say(message)
 
     def _ask_for_probe(self, endpoint: LiveEndpoint) -> None:
-        spec = endpoint.spec
-        self._say(Failed((spec.id, spec.address, spec.port), endpoint.health.detail or "a request failed"))
+        self._say(Failed(_place(endpoint), endpoint.health.detail or "a request failed"))
 
     async def _keep_telling(self) -> None:
         while True:
@@ -207,9 +215,9 @@ class Worker:
             self._say(Problem(self._problem))
         ejected: dict[Place, str] = {}
         for endpoint in self._table.endpoints.values():
+            self._tell_prompts(endpoint)
             if endpoint.ejected:
-                spec = endpoint.spec
-                place: Place = (spec.id, spec.address, spec.port)
+                place = _place(endpoint)
                 ejected[place] = self._ejected.get(place) or endpoint.detail(self._plane.loop.time()) or UNKNOWN_WHY
         for place in self._ejected.keys() - ejected.keys():
             self._say(Ejected(place, None))
@@ -217,12 +225,26 @@ class Worker:
             self._say(Ejected(place, ejected[place]))
         self._ejected = ejected
 
+    def _tell_prompts(self, endpoint: LiveEndpoint) -> None:
+        """Which prompts it has from here: the next turn of a conversation may come to another worker."""
+        news = endpoint.costs.news
+        if news is None:
+            endpoint.costs.news = News()
+            return
+        told = news.take()
+        if told is not None:
+            self._say(Prompts(_place(endpoint), told))
+
     async def _wait_to_be_told(self) -> None:
         try:
             async with asyncio.timeout(TOLD_LIMIT_S):
                 await self._was_told.wait()
         except TimeoutError:
             log.warning("the control process says nothing of the endpoints", worker=self._settings.number)
+
+
+def _place(endpoint: LiveEndpoint) -> Place:
+    return endpoint.spec.id, endpoint.spec.address, endpoint.spec.port
 
 
 async def _first(*waits: Coroutine[Any, Any, Any]) -> None:

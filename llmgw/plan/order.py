@@ -50,11 +50,13 @@ class Order:
         fetches: Fetches,
         nodes: Mapping[NodeName, Node],
         drained: frozenset[EndpointId] = frozenset(),
+        *,
+        gateways: int = 1,
     ) -> None:
         self._catalog = catalog
         self._fetches = fetches
         self._nodes = nodes
-        self._routes = Routes(catalog, serving, drained)
+        self._routes = Routes(catalog, serving, drained, gateways=gateways)
         self.waves: list[Wave] = []
 
     def stop(self, changes: Sequence[Change]) -> None:

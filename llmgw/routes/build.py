@@ -37,13 +37,14 @@ def endpoint_id(replica: str, node: str) -> EndpointId:
 
 
 def build_routes(
-    catalog: Catalog, serving: Iterable[Serving], draining: frozenset[EndpointId] = frozenset()
+    catalog: Catalog, serving: Iterable[Serving], draining: frozenset[EndpointId] = frozenset(), gateways: int = 1
 ) -> RouteTable:
     """The route table that names every serving replica once, sorted; those in `draining` get no new requests.
+    `gateways`: how many gateway hosts there are.
 
     Replicas of services that the catalog no longer has are routed nowhere.
     """
-    return Routes(catalog, serving).table(draining)
+    return Routes(catalog, serving, gateways=gateways).table(draining)
 
 
 class Routes:
@@ -52,9 +53,15 @@ class Routes:
     """
 
     def __init__(
-        self, catalog: Catalog, serving: Iterable[Serving] = (), drained: frozenset[EndpointId] = frozenset()
+        self,
+        catalog: Catalog,
+        serving: Iterable[Serving] = (),
+        drained: frozenset[EndpointId] = frozenset(),
+        *,
+        gateways: int = 1,
     ) -> None:
         self._catalog = catalog
+        self._gateways = max(1, gateways)
         self._drained = drained
         self._serving: dict[EndpointId, Serving] = {}
         self._endpoints: dict[str, dict[EndpointId, Endpoint]] = {service.name: {} for service in catalog.services}
@@ -96,7 +103,7 @@ class Routes:
                 self._built[service.name] = _route(service, self._endpoints[service.name].values())
             route = self._built[service.name]
             routes.append(_with_draining(route, draining) if service.name in touched else route)
-        return RouteTable(tuple(routes), self._catalog.gateway)
+        return RouteTable(tuple(routes), self._catalog.gateway, self._gateways)
 
 
 def _endpoint(one: Serving, name: EndpointId) -> Endpoint | None:

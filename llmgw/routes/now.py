@@ -32,4 +32,4 @@ def routes_now(
 ) -> RouteTable:
     """The route table of what runs, without the endpoints in `fenced`; those in `draining` get no new requests."""
     serving = (one for one in serving_now(fleet) if endpoint_id(one.replica, one.node) not in fenced)
-    return build_routes(catalog, serving, draining)
+    return build_routes(catalog, serving, draining, len(fleet.gateways))

@@ -133,8 +133,7 @@ class Fleet:
     def _reload(self, gateway: TrialGateway, reload_s: float) -> None:
         while not self._stop.wait(reload_s):
             self.counts["routes"] += 1
-            kept = [one for one in self.members if one.service == "alone" or self._chance.random() < 0.8]
-            drained = tuple(one.name for one in kept if one.service != "alone" and self._chance.random() < 0.1)
+            kept, drained = self._some()
             now = time.monotonic()
             for member in self.members:
                 member.routed.append((now, member in kept and member.name not in drained))
@@ -142,6 +141,18 @@ class Fleet:
         gateway.publish(self.routes())
         for member in self.members:
             member.routed.append((time.monotonic(), True))
+
+    def _some(self) -> tuple[list[Member], tuple[str, ...]]:
+        """Which engines are routed next, at least one of each service, and the names of those that drain."""
+        kept: list[Member] = []
+        drained: list[str] = []
+        for service in SERVICES:
+            members = self.of(service)
+            sure = self._chance.choice(members)
+            others = [one for one in members if one is not sure and self._chance.random() < 0.8]
+            drained += [one.name for one in others if self._chance.random() < 0.1]
+            kept += [sure, *others]
+        return kept, tuple(drained)
 
     def _start(self, member: Member) -> None:
         member.process = start_engine(member.port)

@@ -15,6 +15,7 @@ from llmgw.model.replica import ApiKeySpec, GatewaySpec
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.engine import Engine
 from tests.gateway.harness import RunningGateway, endpoint, route
+from tests.gateway.hostile import ITS_OWN_CHANCE
 
 SECRET = "the-only-key"
 GOOD = f"authorization: Bearer {SECRET}\r\n"
@@ -253,6 +254,7 @@ SECRETS = st.one_of(
 SCHEMES = st.sampled_from(["Bearer ", "bearer ", "BEARER\t", "Basic ", "", "Bearer Bearer ", "Token ", "Bearer,"])
 
 
+@pytest.mark.filterwarnings(ITS_OWN_CHANCE)
 @settings(max_examples=60, deadline=None)
 @given(secret=SECRETS, scheme=SCHEMES, header=st.sampled_from(["authorization", "x-api-key", "api-key", "cookie"]))
 def test_no_other_secret_is_taken_for_the_key(

@@ -328,6 +328,7 @@ def test_a_read_from_within_one_head_to_within_the_next_is_no_long_head(
             client.send(part)
             time.sleep(0.1)
         assert [client.answer()[0] for _request in range(2)] == [200, 200]
+    assert len(one.requests) == 2
 
 
 def resident_mib() -> float:
@@ -347,3 +348,4 @@ def test_a_body_of_tiny_chunks_holds_about_what_it_counts(module_gateway: Runnin
         assert resident_mib() < before + 40
         client.send(b"0\r\n\r\n")
         assert len(client.answer()[2]) == size
+    assert len(one.requests) == 1

@@ -16,7 +16,7 @@ from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import Client, asking, post
 from tests.gateway.engine import Engine, Request, Wire
 from tests.gateway.harness import RunningGateway, endpoint, route
-from tests.gateway.hostile import Got, Hostile, hostile_answers, read_strictly
+from tests.gateway.hostile import ITS_OWN_CHANCE, Got, Hostile, hostile_answers, read_strictly
 
 SPEC = GatewaySpec(probe_interval_s=30, first_byte_timeout_s=0.3, idle_timeout_s=0.3)
 SERVICES = 120
@@ -90,6 +90,7 @@ def check(hostile: Hostile, data: bytes) -> None:
     assert len(got.values(b"content-length")) + len(got.values(b"transfer-encoding")) <= 1
 
 
+@pytest.mark.filterwarnings(ITS_OWN_CHANCE)
 @settings(max_examples=25, deadline=None, phases=(Phase.reuse, Phase.generate))
 @given(batch=st.lists(hostile_answers(), min_size=8, max_size=12))
 def test_whatever_an_engine_answers_its_client_gets_one_whole_answer_a_cut_one_or_a_refusal(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that leaves a stream frees its slot in llama.cpp (case 5), which computes answers in one piece to their end."""
+"""A client that leaves a stream frees its slot in llama.cpp (case 5)."""
 
 from __future__ import annotations
 

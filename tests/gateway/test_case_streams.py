@@ -225,9 +225,7 @@ def test_a_stream_of_a_hundred_thousand_events_arrives_whole_and_in_order(
         assert client.answer()[2] == events
 
 
-def test_a_large_error_of_an_engine_passes_without_being_held(
-    gateway: RunningGateway, engine: MakeEngine
-) -> None:
+def test_a_large_error_of_an_engine_passes_without_being_held(gateway: RunningGateway, engine: MakeEngine) -> None:
     size = 64 * MEGABYTE
     sent = [0]
 

@@ -20,6 +20,8 @@ def test_every_case_has_a_row_and_what_holds_it() -> None:
 def test_every_test_that_is_named_exists() -> None:
     named = set(re.findall(r"`(test_[a-z0-9_]+)`", PAGE))
     there = {
-        name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)\(", path.read_text())
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)\(", path.read_text())
     }
     assert named - there == set()

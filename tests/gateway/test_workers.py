@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -72,7 +73,8 @@ def stream(stack: ExitStack, gateway: Workers) -> Client:
 
 
 def test_what_is_told_is_the_sum_over_the_workers(gateway: Workers, held: Held) -> None:
-    before = gateway.settled(), gateway.endpoint()["good"]
+    duration = 'llmgw_request_duration_seconds_count{service="chat"}'
+    before = gateway.settled(), gateway.endpoint()["good"], gateway.metrics().get(duration, 0.0)
     with ExitStack() as stack:
         streams = [stream(stack, gateway) for _number in range(STREAMS)]
         eventually(lambda: gateway.endpoint()["in_flight"] == STREAMS, "all in flight at the endpoint")
@@ -85,8 +87,7 @@ def test_what_is_told_is_the_sum_over_the_workers(gateway: Workers, held: Held) 
         eventually(lambda: gateway.endpoint()["in_flight"] == 0, "none in flight")
         eventually(lambda: gateway.served() == before[0] + STREAMS, "all counted")
         eventually(lambda: gateway.endpoint()["good"] == before[1] + STREAMS, "all counted as good")
-    durations = gateway.metrics()['llmgw_request_duration_seconds_count{service="chat"}']
-    assert durations == gateway.served()
+        eventually(lambda: gateway.metrics()[duration] == before[2] + STREAMS, "all measured")
 
 
 def test_a_killed_worker_cuts_its_own_connections_only_and_is_replaced_with_its_totals_kept(
@@ -189,11 +190,17 @@ def test_an_engine_that_dies_is_out_at_every_worker_and_back_at_every_worker(gat
 
 def test_sigterm_lets_the_streams_of_all_workers_finish(tmp_path: Path, engine: MakeEngine) -> None:
     held = Held()
-    with workers(tmp_path, [route([endpoint(engine(answer=held))])]) as gateway, ExitStack() as stack:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, ExitStack() as stack:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(LONG_S)
+        routes = [route([endpoint(engine(answer=held))])]
+        gateway = stack.enter_context(workers(tmp_path, routes, environ={"NOTIFY_SOCKET": str(tmp_path / "notify")}))
+        assert manager.recv(200).startswith(b"READY=1\nSTATUS=Clients are served by 2 workers")
         streams = [stream(stack, gateway) for _number in range(STREAMS)]
         pids = gateway.pids()
         os.kill(gateway.pid, signal.SIGTERM)
-        eventually(lambda: not accepted(gateway.url), "no new connections")
+        assert manager.recv(200) == b"STOPPING=1"
+        eventually(lambda: not accepted(gateway.url), "no new connections", LONG_S)
         assert gateway.get("status")["draining"] is True
         assert gateway.pids() == pids
         held.go.set()

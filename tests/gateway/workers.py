@@ -69,12 +69,14 @@ class Workers:
     def settled(self) -> float:
         """What was served before, when all of it is counted: sums are made four times a second."""
 
-        def twice() -> tuple[float, float]:
+        def twice() -> tuple[float] | None:
             first = self.served()
             time.sleep(1.0)
-            return first, self.served()
+            return (first,) if first == self.served() else None
 
-        return eventually(lambda: (found := twice())[0] == found[1] and found, "nothing new", LONG_S)[0]
+        found = eventually(twice, "nothing new", LONG_S)
+        assert found is not None
+        return found[0]
 
     def pids(self) -> set[int]:
         """Its worker processes, those that are not reaped yet left out."""
@@ -106,7 +108,9 @@ class Workers:
 
 
 @contextmanager
-def workers(folder: Path, routes: Iterable[Route], **gateway: Any) -> Iterator[Workers]:
+def workers(
+    folder: Path, routes: Iterable[Route], environ: dict[str, str] | None = None, **gateway: Any
+) -> Iterator[Workers]:
     """A gateway with two workers that serve."""
     spec = GatewaySpec(probe_interval_s=0.1, **{"workers": 2} | gateway)
     write(folder / "bundle.json", dump_bundle(bundle(1, routes, gateway=spec)))
@@ -114,7 +118,7 @@ def workers(folder: Path, routes: Iterable[Route], **gateway: Any) -> Iterator[W
     listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
     with subprocess.Popen(
         [*COMMAND, "--bundle", folder / "bundle.json", *listen, "--ready-file", ready],
-        env=environment(),
+        env=environment() | (environ or {}),
         stderr=subprocess.PIPE,
         text=True,
     ) as running:

@@ -79,7 +79,9 @@ services: {{chat: {{profiles: cpu, replicas: {replicas}}}}}
             for one in route.endpoints
         )
         published = contract.PublishedBundle("/b.json", bundle.generation, digest)
-        told = contract.GatewayFacts(reachable=True, generation=bundle.generation, endpoints=endpoints, bundle=published)
+        told = contract.GatewayFacts(
+            reachable=True, generation=bundle.generation, endpoints=endpoints, bundle=published
+        )
         store.save(self.folder / "facts", "gw", facts("gw", gateway=told, collected_at=self.now))
 
     def request(self, **more: Any) -> actions.Request:
@@ -136,8 +138,10 @@ def test_a_surplus_replica_whose_node_froze_in_its_stop_gets_no_request_again(si
     named, told = site.settle(known, site.answers("n3"))
     assert named == SURPLUS
     assert told == [
-        "Kept out of rotation: chat/2@n3. It was to be stopped or replaced, and nobody knows how that ended. "
-        "Apply again once its host answers."
+        (
+            "Kept out of rotation: chat/2@n3. It was to be stopped or replaced, and nobody knows how that ended. "
+            "Apply again once its host answers."
+        )
     ]
 
 
@@ -154,9 +158,7 @@ def test_where_the_host_ended_its_step_and_answers_what_runs_is_routed_to(site: 
     known: Json = dict(verdict.BEGIN)
     for step in plan["steps"]:
         answer = {"failed": True, "msg": "not ready; the previous version was put back", "units": []}
-        known = verdict.follow(
-            known, step, {one: DONE if step["kind"] == "publish" else answer for one in step["hosts"]}
-        )
+        known = verdict.follow(known, step, dict.fromkeys(step["hosts"], DONE if step["kind"] == "publish" else answer))
     assert known["taken"].keys() == {"chat/0@n1"}
     assert site.settle(known, site.answers()) == (SERVE, [])
 

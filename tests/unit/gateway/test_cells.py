@@ -85,14 +85,16 @@ def test_a_reader_never_sees_half_of_a_write_wherever_the_writer_is_killed(memor
     reader = Reader(memory)
     deadline = time.monotonic() + WAIT_S
     seen: set[float] = set()
-    while len(seen) < 30 and time.monotonic() < deadline:
-        numbers = reader.read()
-        if numbers:
-            assert len(set(numbers.values())) == 1, "numbers of two writes"
-            assert len({name[-1] for name in numbers}) == 1, "names of two layouts"
-            seen.add(next(iter(numbers.values())))
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+    try:
+        while len(seen) < 30 and time.monotonic() < deadline:
+            numbers = reader.read()
+            if numbers:
+                assert len(set(numbers.values())) == 1, "numbers of two writes"
+                assert len({name[-1] for name in numbers}) == 1, "names of two layouts"
+                seen.add(next(iter(numbers.values())))
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
     last = reader.read()
     assert len(seen) == 30
     assert len(set(last.values())) == 1

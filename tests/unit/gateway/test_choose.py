@@ -232,3 +232,19 @@ def test_workers_that_know_the_same_beginning_send_a_new_conversation_to_the_sam
         assert here.spec.id == there.spec.id
         homes.add(here.spec.id)
     assert len(homes) == 8
+
+
+def test_among_many_the_one_that_has_the_prompt_is_found() -> None:
+    ready = fleet(200)
+    holder = ready[137]
+    holder.end(holder.give(LONG, 0.5), 0.6)
+    assert {choose("cost", ready, LONG, turn, turn, 1.0) for turn in range(50)} == {holder}
+
+
+def test_among_many_each_gets_its_share_and_what_costs_more_gets_none() -> None:
+    ready = fleet(200)
+    for slow in ready[:100]:
+        slow.costs.risk_s = 5.0
+    chosen = counts("cost", ready, ASK, 20_000)
+    assert max(chosen[:100]) == 0
+    assert min(chosen[100:]) > 100

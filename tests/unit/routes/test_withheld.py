@@ -71,10 +71,11 @@ def test_what_is_withheld_is_named_and_drains_and_all_else_is_as_it_was() -> Non
     assert tuple(replace(one, draining=False) for one in route.endpoints) == before
 
 
-def seen(world: World, states: dict[str, str], **of_gateway: NodeState) -> FleetSnapshot:
+def seen(world: World, states: dict[str, str], of_gateway: NodeState = NodeState.OK) -> FleetSnapshot:
     endpoints = tuple(contract.EndpointHealth(name, state) for name, state in states.items())
     facts = contract.GatewayFacts(reachable=True, endpoints=endpoints)
-    return replace(world.fleet, gateways=tuple(replace(one, facts=facts, **of_gateway) for one in world.fleet.gateways))
+    gateways = tuple(replace(one, facts=facts, state=of_gateway) for one in world.fleet.gateways)
+    return replace(world.fleet, gateways=gateways)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_only_gateways_that_answer_tell_what_is_drained() -> None:
     world.state("n2", NodeState.UNREACHABLE)
     assert still_drained(world.fleet, 300.0) == frozenset()
     assert still_drained(seen(world, {SECOND: "ready"}), 300.0) == frozenset()
-    assert still_drained(seen(world, {SECOND: "draining"}, state=NodeState.UNREACHABLE), 300.0) == frozenset()
+    assert still_drained(seen(world, {SECOND: "draining"}, NodeState.UNREACHABLE), 300.0) == frozenset()
     assert still_drained(seen(world, {SECOND: "draining"}), 300.0) == {SECOND}
 
 
