@@ -150,7 +150,7 @@ def relayed(headers: RawHeaders) -> tuple[list[bytes], bool]:
         if name in dropped:
             if name == b"connection" and value not in _HARMLESS and _tokens(value) - dropped:
                 return relayed([header for header in headers if header[0] not in {*_tokens(value), name}])
-        else:
+        elif not name.startswith(INTERNAL):
             if name == b"content-length":
                 sized = True
             pieces += (name, b": ", value, b"\r\n")

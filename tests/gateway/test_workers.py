@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -186,6 +187,28 @@ def test_an_engine_that_dies_is_out_at_every_worker_and_back_at_every_worker(gat
     eventually(lambda: gateway.endpoint()["state"] == "ready", "ready")
     answers = [fetch(gateway.url + CHAT, "POST", asking()) for _number in range(STREAMS)]
     assert [(status, body) for status, _headers, body in answers if status != 200] == []
+
+
+def test_a_prompt_goes_where_it_is_cached_whichever_worker_gets_it(gateway: Workers) -> None:
+    engines = [Engine(model="m") for _number in range(3)]
+    try:
+        gateway.publish([route([endpoint(one, number) for number, one in enumerate(engines)])])
+        eventually(lambda: gateway.get("status")["generation"] == gateway.generation, "the bundle in force", LONG_S)
+        states = lambda: {one["state"] for one in gateway.get("endpoints")["endpoints"]}  # noqa: E731
+        eventually(lambda: states() == {"ready"}, "all ready at both workers", LONG_S)
+        for conversation in range(3):
+            beginning = f"{conversation} " + "a long beginning that all turns have " * 400
+            prompt = asking(messages=[{"role": "user", "content": beginning}])
+            before = [len(one.requests) for one in engines]
+            assert fetch(gateway.url + CHAT, "POST", prompt)[0] == 200
+            time.sleep(0.5)  # more than workers take to tell one another
+            for _turn in range(12):
+                assert fetch(gateway.url + CHAT, "POST", prompt)[0] == 200
+            asked = [len(one.requests) - many for one, many in zip(engines, before, strict=True)]
+            assert sorted(asked) == [0, 0, 13]
+    finally:
+        for one in engines:
+            one.stop()
 
 
 def test_sigterm_lets_the_streams_of_all_workers_finish(tmp_path: Path, engine: MakeEngine) -> None:
