@@ -10,8 +10,8 @@ import typer
 import uvloop
 
 from llmgw.console.pages import add_pages
-from llmgw.gateway.app import Settings, run
-from llmgw.gateway.logs import log_to_stderr
+from llmgw.gateway.processes.app import Settings, run
+from llmgw.gateway.processes.logs import log_to_stderr
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

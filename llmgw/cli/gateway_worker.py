@@ -11,8 +11,8 @@ from pathlib import Path
 import uvloop
 
 from llmgw.errors import LlmgwError
-from llmgw.gateway.logs import log_to_stderr
-from llmgw.gateway.worker import Worker, WorkerSettings
+from llmgw.gateway.processes.logs import log_to_stderr
+from llmgw.gateway.processes.worker import Worker, WorkerSettings
 
 
 def main(words: Sequence[str] | None = None) -> int:

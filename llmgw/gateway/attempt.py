@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from llmgw.gateway import answer
-from llmgw.gateway.breaker import verdict
 from llmgw.gateway.counters import count
-from llmgw.gateway.headers import relayed
-from llmgw.gateway.stream import Tail
+from llmgw.gateway.endpoints.breaker import verdict
+from llmgw.gateway.wire import answer
+from llmgw.gateway.wire.headers import relayed
+from llmgw.gateway.wire.stream import Tail
 
 if TYPE_CHECKING:
+    from llmgw.gateway.admit.usage import Usage
     from llmgw.gateway.asgi import RawHeaders
-    from llmgw.gateway.cost import Ask
     from llmgw.gateway.exchange import Exchange
+    from llmgw.gateway.routing.cost import Ask
     from llmgw.gateway.table import LiveEndpoint, Table
-    from llmgw.gateway.upstream import Connection
-    from llmgw.gateway.usage import Usage
+    from llmgw.gateway.wire.upstream import Connection
 
 NO_BODY = frozenset({204, 304})
 CLIENT_ERROR = 400

@@ -15,27 +15,27 @@ from typing import TYPE_CHECKING, Any
 import httptools
 import structlog
 
-from llmgw.gateway import refusal as refusals
-from llmgw.gateway.admission import ByteBudget, RetryBudget
-from llmgw.gateway.answer import Answer, refused
-from llmgw.gateway.auth import LiveKey
-from llmgw.gateway.choose import choose, explain
+from llmgw.gateway.admit.admission import ByteBudget, RetryBudget
+from llmgw.gateway.admit.auth import LiveKey
 from llmgw.gateway.counters import PlaneCounters, count
-from llmgw.gateway.ending import record_of
 from llmgw.gateway.exchange import Exchange
-from llmgw.gateway.explain import Explanations, Sampler
-from llmgw.gateway.headers import RequestHead
 from llmgw.gateway.own_answers import answer_itself
-from llmgw.gateway.paths import PATHS, Kind
-from llmgw.gateway.record import RequestRecord
-from llmgw.gateway.refusal import Refusal
-from llmgw.gateway.request_id import RequestIds
+from llmgw.gateway.records.ending import record_of
+from llmgw.gateway.records.explain import Explanations, Sampler
+from llmgw.gateway.records.record import RequestRecord
+from llmgw.gateway.routing.choose import choose, explain
 from llmgw.gateway.table import LiveEndpoint, LiveRoute, Table
+from llmgw.gateway.wire import refusal as refusals
+from llmgw.gateway.wire.answer import Answer, refused
+from llmgw.gateway.wire.headers import RequestHead
+from llmgw.gateway.wire.paths import PATHS, Kind
+from llmgw.gateway.wire.refusal import Refusal
+from llmgw.gateway.wire.request_id import RequestIds
 
 if TYPE_CHECKING:
-    from llmgw.gateway.client import ClientConnection
-    from llmgw.gateway.cost import Ask
-    from llmgw.gateway.usage import Usage
+    from llmgw.gateway.admit.usage import Usage
+    from llmgw.gateway.routing.cost import Ask
+    from llmgw.gateway.wire.client import ClientConnection
 
 BODY_BYTES_IN_FLIGHT = 512 * 1024 * 1024
 """Request bodies held at once, over all requests; each is let go as its answer begins."""

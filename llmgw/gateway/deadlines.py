@@ -11,11 +11,11 @@ import asyncio
 
 import structlog
 
-from llmgw.gateway import entrance
-from llmgw.gateway.client import ClientConnection
+from llmgw.gateway.admit import entrance
 from llmgw.gateway.dataplane import DataPlane
 from llmgw.gateway.exchange import Exchange
-from llmgw.gateway.upstream import IDLE_LIMIT_S
+from llmgw.gateway.wire.client import ClientConnection
+from llmgw.gateway.wire.upstream import IDLE_LIMIT_S
 
 SWEEP_S = 0.25
 

@@ -10,31 +10,32 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from llmgw.gateway import answer, entrance
-from llmgw.gateway import refusal as refusals
+from llmgw.gateway.admit import entrance
+from llmgw.gateway.admit.entrance import Entry
 from llmgw.gateway.attempt import Attempt
-from llmgw.gateway.breaker import verdict
 from llmgw.gateway.counters import count
-from llmgw.gateway.ending import account
-from llmgw.gateway.entrance import Entry
-from llmgw.gateway.reading import Reading, ask_for
-from llmgw.gateway.refusal import Refusal
-from llmgw.gateway.retry import TRIED_ELSEWHERE, others
-from llmgw.gateway.stream import spent
+from llmgw.gateway.endpoints.breaker import verdict
+from llmgw.gateway.records.ending import account
+from llmgw.gateway.routing.retry import TRIED_ELSEWHERE, others
+from llmgw.gateway.wire import answer
+from llmgw.gateway.wire import refusal as refusals
+from llmgw.gateway.wire.reading import Reading, ask_for
+from llmgw.gateway.wire.refusal import Refusal
+from llmgw.gateway.wire.stream import spent
 
 if TYPE_CHECKING:
-    from llmgw.gateway.auth import LiveKey
-    from llmgw.gateway.body import Asked
-    from llmgw.gateway.client import ClientConnection
-    from llmgw.gateway.cost import Ask
+    from llmgw.gateway.admit.auth import LiveKey
+    from llmgw.gateway.admit.usage import Usage
     from llmgw.gateway.dataplane import DataPlane
-    from llmgw.gateway.explain import Explained
-    from llmgw.gateway.headers import RequestHead
-    from llmgw.gateway.multipart import Form
-    from llmgw.gateway.paths import Kind
-    from llmgw.gateway.stream import Tail
+    from llmgw.gateway.records.explain import Explained
+    from llmgw.gateway.routing.cost import Ask
     from llmgw.gateway.table import LiveEndpoint, LiveRoute
-    from llmgw.gateway.usage import Usage
+    from llmgw.gateway.wire.body import Asked
+    from llmgw.gateway.wire.client import ClientConnection
+    from llmgw.gateway.wire.headers import RequestHead
+    from llmgw.gateway.wire.multipart import Form
+    from llmgw.gateway.wire.paths import Kind
+    from llmgw.gateway.wire.stream import Tail
 
 BODY_PAUSE_S = 30.0
 """How long a client may pause within its body."""

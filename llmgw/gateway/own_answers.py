@@ -7,15 +7,15 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from llmgw.gateway import refusal as refusals
-from llmgw.gateway.answer import JSON, Answer
-from llmgw.gateway.auth import LiveKey
-from llmgw.gateway.refusal import Refusal
+from llmgw.gateway.admit.auth import LiveKey
+from llmgw.gateway.wire import refusal as refusals
+from llmgw.gateway.wire.answer import JSON, Answer
+from llmgw.gateway.wire.refusal import Refusal
 
 if TYPE_CHECKING:
     from llmgw.gateway.dataplane import DataPlane
-    from llmgw.gateway.headers import RequestHead
     from llmgw.gateway.table import LiveRoute, Table
+    from llmgw.gateway.wire.headers import RequestHead
 
 HEALTH = "/healthz"
 MODELS = "/v1/models"

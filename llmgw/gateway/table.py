@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from llmgw.gateway import ejection
-from llmgw.gateway.auth import Keyring
-from llmgw.gateway.breaker import Breaker, Cause
-from llmgw.gateway.cost import EndpointCosts
+from llmgw.gateway.admit.auth import Keyring
+from llmgw.gateway.admit.limits import portion
+from llmgw.gateway.admit.line import Line
 from llmgw.gateway.counters import ServiceCounters
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.explain import ROOT_OF_TWO, Sampler
-from llmgw.gateway.health import Health, Probe, State, after_failure, after_probe, restarted, unknown
-from llmgw.gateway.limits import portion
-from llmgw.gateway.line import Line
-from llmgw.gateway.progress import Progress
-from llmgw.gateway.upstream import Pool
+from llmgw.gateway.endpoints import ejection
+from llmgw.gateway.endpoints.breaker import Breaker, Cause
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.endpoints.health import Health, Probe, State, after_failure, after_probe, restarted, unknown
+from llmgw.gateway.endpoints.progress import Progress
+from llmgw.gateway.records.explain import ROOT_OF_TWO, Sampler
+from llmgw.gateway.routing.cost import EndpointCosts
+from llmgw.gateway.wire.upstream import Pool
 from llmgw.model.replica import GatewaySpec
 from llmgw.model.route import Bundle, Endpoint, Route
 

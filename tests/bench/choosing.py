@@ -13,9 +13,9 @@ import time
 import timeit
 from collections.abc import Callable
 
-from llmgw.gateway.choose import choose, explain
-from llmgw.gateway.cost import Ask
-from llmgw.gateway.prefix import chain, home
+from llmgw.gateway.routing.choose import choose, explain
+from llmgw.gateway.routing.cost import Ask
+from llmgw.gateway.routing.prefix import chain, home
 from tests.support.seen_endpoints import Seen, fleet
 
 PROMPTS = (2048, 512 * 1024)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from llmgw.gateway.engine_load import NAMES, read_load
+from llmgw.gateway.endpoints.engine_load import NAMES, read_load
 from tests.bench.gateway_process import free_ports, running
 from tests.bench.routing_engine import FLEET
 from tests.bench.routing_fleet import TOKENS_PER_EVENT

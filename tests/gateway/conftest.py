@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import structlog
 
-from llmgw.gateway.admission import RetryBudget
+from llmgw.gateway.admit.admission import RetryBudget
 from tests.gateway.engine import Engine
 from tests.gateway.harness import RunningGateway
 

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import uvloop
 
 from llmgw.console.pages import add_pages
-from llmgw.gateway import reload
-from llmgw.gateway.app import Gateway, Settings
+from llmgw.gateway.processes import reload
+from llmgw.gateway.processes.app import Gateway, Settings
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId, ServiceName
 from llmgw.model.replica import AdmissionSpec, GatewaySpec
 from llmgw.model.route import BUNDLE_FORMAT, Bundle, Endpoint, Route, RouteTable

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from llmgw.gateway.access_log import AccessLog
-from llmgw.gateway.record import RequestRecord
+from llmgw.gateway.records.access_log import AccessLog
+from llmgw.gateway.records.record import RequestRecord
 
 PATIENCE_S = 20.0
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.access_log import AccessLog
-from llmgw.gateway.record import MOST_CHARACTERS
+from llmgw.gateway.records.access_log import AccessLog
+from llmgw.gateway.records.record import MOST_CHARACTERS
 from tests.gateway.log_lines import (
     ids_of,
     lines_of,
@@ -28,8 +28,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def started(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AccessLog]:
-    monkeypatch.setattr("llmgw.gateway.access_log.AGAIN_S", 0.01)
-    monkeypatch.setattr("llmgw.gateway.log_file.READER_WAIT_S", 0.01)
+    monkeypatch.setattr("llmgw.gateway.records.access_log.AGAIN_S", 0.01)
+    monkeypatch.setattr("llmgw.gateway.records.log_file.READER_WAIT_S", 0.01)
     log = AccessLog(str(path))
     log.start()
     yield log

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from llmgw.gateway.access_log import AccessLog
-from llmgw.gateway.log_file import LogFile, NotWrittenError
+from llmgw.gateway.records.access_log import AccessLog
+from llmgw.gateway.records.log_file import LogFile, NotWrittenError
 from tests.gateway.log_lines import (
     PATIENCE_S,
     ids_of,
@@ -36,8 +36,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def started(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AccessLog]:
-    monkeypatch.setattr("llmgw.gateway.access_log.AGAIN_S", 0.01)
-    monkeypatch.setattr("llmgw.gateway.log_file.READER_WAIT_S", 0.01)
+    monkeypatch.setattr("llmgw.gateway.records.access_log.AGAIN_S", 0.01)
+    monkeypatch.setattr("llmgw.gateway.records.log_file.READER_WAIT_S", 0.01)
     log = AccessLog(str(path))
     log.start()
     yield log
@@ -72,7 +72,7 @@ def test_a_folder_in_the_files_place_is_survived(started: AccessLog, path: Path)
 
 
 def test_a_full_disk_drops_lines_and_says_so_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llmgw.gateway.access_log.AGAIN_S", 0.0)
+    monkeypatch.setattr("llmgw.gateway.records.access_log.AGAIN_S", 0.0)
     link = tmp_path / "access.log"
     link.symlink_to("/dev/full")
     with capture_logs() as said:
@@ -209,7 +209,7 @@ def test_the_caller_goes_on_while_the_file_is_stuck(path: Path) -> None:
 
 
 def test_a_deleted_folder_that_comes_back_is_written_to_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llmgw.gateway.access_log.AGAIN_S", 0.01)
+    monkeypatch.setattr("llmgw.gateway.records.access_log.AGAIN_S", 0.01)
     folder = tmp_path / "logs"
     folder.mkdir()
     log = AccessLog(str(folder / "access.log"))
@@ -255,7 +255,7 @@ def test_a_line_that_another_process_is_writing_is_not_taken_for_a_broken_one(
     path.write_bytes(b'{"request_id": "a')
     with path.open("ab", buffering=0) as other:
         waits = SimpleNamespace(sleep=lambda _seconds: other.write(b'"}\n'))  # it goes on meanwhile
-        monkeypatch.setattr("llmgw.gateway.log_file.time", waits)
+        monkeypatch.setattr("llmgw.gateway.records.log_file.time", waits)
         LogFile(str(path)).append(b'{"request_id": "b"}\n')
     assert ids_of(path) == ["a", "b"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from llmgw.errors import LlmgwError
-from llmgw.gateway.fleet_view import read_fleet
+from llmgw.gateway.admin.fleet_view import read_fleet
 from llmgw.model.replica import GatewaySpec
 from llmgw.routes.codec import dump_bundle
 from tests.gateway.client import CHAT, Client, asking

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from llmgw.gateway.anthropic_errors import error_body
-from llmgw.gateway.refusal import Refusal
+from llmgw.gateway.wire.anthropic_errors import error_body
+from llmgw.gateway.wire.refusal import Refusal
 
 
 @pytest.mark.parametrize(

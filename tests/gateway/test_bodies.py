@@ -10,8 +10,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.body import Asked, read_body
-from llmgw.gateway.refusal import Refusal
+from llmgw.gateway.wire.body import Asked, read_body
+from llmgw.gateway.wire.refusal import Refusal
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 KEYS = st.sampled_from(["model", "mode", "models", "messages", "stream", "x"]) | TEXT

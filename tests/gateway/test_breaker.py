@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from llmgw.gateway import breaker
-from llmgw.gateway.breaker import FAILURES_IN_A_ROW
+from llmgw.gateway.endpoints import breaker
+from llmgw.gateway.endpoints.breaker import FAILURES_IN_A_ROW
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from llmgw.gateway import client as client_side
+from llmgw.gateway.wire import client as client_side
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.engine import Engine, Request, Wire, chunk, whole

@@ -143,7 +143,7 @@ def test_a_gateway_with_hundreds_of_streams_still_says_that_it_is_well(
 
 def test_the_way_of_a_request_has_no_middleware_and_no_client_library_in_it() -> None:
     script = (
-        "import sys, llmgw.gateway.dataplane, llmgw.gateway.exchange, llmgw.gateway.upstream\n"
+        "import sys, llmgw.gateway.dataplane, llmgw.gateway.exchange, llmgw.gateway.wire.upstream\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     )
     done = subprocess.run(

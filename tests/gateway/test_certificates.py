@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from llmgw.errors import LlmgwError
-from llmgw.gateway.certificates import tls_context
+from llmgw.gateway.processes.certificates import tls_context
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import asking, post
 from tests.gateway.conftest import MakeEngine

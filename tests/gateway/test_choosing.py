@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.admission import ByteBudget, RetryBudget, busy
-from llmgw.gateway.choose import choose
-from llmgw.gateway.cost import Ask
-from llmgw.gateway.refusal import KEY_BUSY, SERVICE_BUSY
+from llmgw.gateway.admit.admission import ByteBudget, RetryBudget, busy
+from llmgw.gateway.routing.choose import choose
+from llmgw.gateway.routing.cost import Ask
+from llmgw.gateway.wire.refusal import KEY_BUSY, SERVICE_BUSY
 from tests.support.seen_endpoints import Seen, seen
 
 

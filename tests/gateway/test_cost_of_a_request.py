@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from llmgw.gateway.body import Asked, read_body
-from llmgw.gateway.client import ClientConnection
 from llmgw.gateway.dataplane import DataPlane
-from llmgw.gateway.health import Answered
+from llmgw.gateway.endpoints.health import Answered
 from llmgw.gateway.table import Table
-from llmgw.gateway.upstream import Connection
+from llmgw.gateway.wire.body import Asked, read_body
+from llmgw.gateway.wire.client import ClientConnection
+from llmgw.gateway.wire.upstream import Connection
 from tests.gateway.client import asking, post
 from tests.gateway.harness import bundle, endpoint, route
 

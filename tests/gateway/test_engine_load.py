@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from llmgw.gateway import load_poller
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.inquiry import MOST_BYTES
+from llmgw.gateway.endpoints import load_poller
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.endpoints.inquiry import MOST_BYTES
 from llmgw.model.ids import EngineKind
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine

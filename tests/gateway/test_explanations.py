@@ -8,8 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.cost import Terms
-from llmgw.gateway.explain import (
+from llmgw.gateway.records.explain import (
     GOLDEN,
     MOST_ATTEMPTS,
     MOST_CANDIDATES,
@@ -20,7 +19,8 @@ from llmgw.gateway.explain import (
     Sampler,
     newest,
 )
-from llmgw.gateway.record import MOST_CHARACTERS, RequestRecord
+from llmgw.gateway.records.record import MOST_CHARACTERS, RequestRecord
+from llmgw.gateway.routing.cost import Terms
 
 
 def terms(endpoint: str, total_s: float, **more: Any) -> Terms:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from llmgw.gateway.health import (
+from llmgw.gateway.endpoints.health import (
     Answered,
     Health,
     Probe,
@@ -148,7 +148,7 @@ def test_an_engine_that_closes_after_every_answer_is_ready_and_not_asked_without
 def test_a_slow_health_answer_while_bytes_flow_is_life(
     gateway: RunningGateway, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("llmgw.gateway.prober.ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("llmgw.gateway.endpoints.prober.ANSWER_TIMEOUT_S", 0.2)
     silent, streaming = threading.Event(), threading.Event()
 
     def health(request: Request, wire: Wire) -> None:

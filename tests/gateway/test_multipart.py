@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway import multipart
-from llmgw.gateway.multipart import MOST_PARTS, Form, read_form
-from llmgw.gateway.refusal import Refusal
+from llmgw.gateway.wire import multipart
+from llmgw.gateway.wire.multipart import MOST_PARTS, Form, read_form
+from llmgw.gateway.wire.refusal import Refusal
 from tests.gateway import form_readers
 
 BOUNDARY = b"xYz"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from llmgw.gateway import refusal
-from llmgw.gateway.paths import PATHS, Kind
+from llmgw.gateway.wire import refusal
+from llmgw.gateway.wire.paths import PATHS, Kind
 from tests.gateway.client import Client, post
 from tests.gateway.conftest import MakeEngine
 from tests.gateway.harness import RunningGateway, endpoint, route

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from llmgw.gateway import breaker, load_poller, progress
+from llmgw.gateway.endpoints import breaker, load_poller, progress
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine

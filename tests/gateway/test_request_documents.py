@@ -13,13 +13,13 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
-from llmgw.gateway.admin_errors import give_errors_one_shape
-from llmgw.gateway.admin_models import AttemptItem, ExplainDocument, RecordItem, RequestItem, TermsItem
-from llmgw.gateway.cost import Terms
-from llmgw.gateway.explain import Attempt, Explained, Explanations
-from llmgw.gateway.record import RequestRecord
-from llmgw.gateway.request_documents import add_request_documents
-from llmgw.gateway.request_views import KeptHere, RequestViews
+from llmgw.gateway.admin.admin_errors import give_errors_one_shape
+from llmgw.gateway.admin.admin_models import AttemptItem, ExplainDocument, RecordItem, RequestItem, TermsItem
+from llmgw.gateway.admin.request_documents import add_request_documents
+from llmgw.gateway.admin.request_views import KeptHere, RequestViews
+from llmgw.gateway.records.explain import Attempt, Explained, Explanations
+from llmgw.gateway.records.record import RequestRecord
+from llmgw.gateway.routing.cost import Terms
 from llmgw.gateway.table import Table
 
 

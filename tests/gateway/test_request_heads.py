@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from llmgw.gateway import client as client_side
+from llmgw.gateway.wire import client as client_side
 from tests.gateway.client import Client, asking, post
 from tests.gateway.conftest import MakeEngine
 from tests.gateway.engine import Request, Wire, answer_ok

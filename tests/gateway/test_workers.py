@@ -189,13 +189,16 @@ def test_an_engine_that_dies_is_out_at_every_worker_and_back_at_every_worker(gat
     assert [(status, body) for status, _headers, body in answers if status != 200] == []
 
 
+def _states(gateway: Workers) -> set[str]:
+    return {one["state"] for one in gateway.get("endpoints")["endpoints"]}
+
+
 def test_a_prompt_goes_where_it_is_cached_whichever_worker_gets_it(gateway: Workers) -> None:
     engines = [Engine(model="m") for _number in range(3)]
     try:
         gateway.publish([route([endpoint(one, number) for number, one in enumerate(engines)])])
         eventually(lambda: gateway.get("status")["generation"] == gateway.generation, "the bundle in force", LONG_S)
-        states = lambda: {one["state"] for one in gateway.get("endpoints")["endpoints"]}  # noqa: E731
-        eventually(lambda: states() == {"ready"}, "all ready at both workers", LONG_S)
+        eventually(lambda: _states(gateway) == {"ready"}, "all ready at both workers", LONG_S)
         for conversation in range(3):
             beginning = f"{conversation} " + "a long beginning that all turns have " * 400
             prompt = asking(messages=[{"role": "user", "content": beginning}])

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway import breaker, ejection
-from llmgw.gateway.breaker import Breaker, Cause, verdict
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.health import Answered, Refused
+from llmgw.gateway.endpoints import breaker, ejection
+from llmgw.gateway.endpoints.breaker import Breaker, Cause, verdict
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.endpoints.health import Answered, Refused
 from llmgw.gateway.table import LiveEndpoint, LiveRoute, Table
 from tests.gateway.harness import bundle, endpoint, route
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway import capacity, choose, cost, others
-from llmgw.gateway.cost import Ask, EndpointCosts
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.prefix import PrefixIndex
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.routing import capacity, choose, cost, others
+from llmgw.gateway.routing.cost import Ask, EndpointCosts
+from llmgw.gateway.routing.prefix import PrefixIndex
 from tests.support.seen_endpoints import Seen, seen, spec
 
 CLASSES = (None, "h100-80g", "l4-23g", "h100-80g-mig-1g.10gb", "never-heard-of-9g")

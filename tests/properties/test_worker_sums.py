@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway import elsewhere, sharing
+from llmgw.gateway.processes import elsewhere, sharing
 
 ENDPOINTS = ("a 10.0.0.1 1", "b 10.0.0.2 1")
 EVENTS = st.lists(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from llmgw.gateway.cost import Ask, Charge, EndpointCosts
+from llmgw.gateway.routing.cost import Ask, Charge, EndpointCosts
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId
 from llmgw.model.route import Endpoint
 

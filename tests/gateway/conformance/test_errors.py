@@ -13,7 +13,7 @@ import anthropic
 import openai
 import pytest
 
-from llmgw.gateway.multipart import MOST_PARTS
+from llmgw.gateway.wire.multipart import MOST_PARTS
 from llmgw.model.replica import ApiKeySpec, GatewaySpec
 from tests.gateway.conformance.conftest import Surface, anthropic_client, openai_client
 from tests.gateway.harness import RunningGateway, bundle, endpoint, eventually, route

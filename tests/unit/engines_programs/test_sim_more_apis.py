@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from llmgw.gateway.paths import PATHS
+from llmgw.gateway.wire.paths import PATHS
 from tests.unit.engines_programs.programs import Program, events
 
 TALK = [{"role": "user", "content": "one two three"}]

@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from llmgw.gateway.admission import Full, busy
-from llmgw.gateway.line import Line
-from llmgw.gateway.refusal import KEY_BUSY, SERVICE_BUSY
+from llmgw.gateway.admit.admission import Full, busy
+from llmgw.gateway.admit.line import Line
+from llmgw.gateway.wire.refusal import KEY_BUSY, SERVICE_BUSY
 
 
 @dataclass

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.auth import Keyring, LiveKey
-from llmgw.gateway.refusal import NO_KEY, WRONG_KEY
+from llmgw.gateway.admit.auth import Keyring, LiveKey
+from llmgw.gateway.wire.refusal import NO_KEY, WRONG_KEY
 from llmgw.model.replica import ApiKeySpec
 
 
@@ -69,7 +69,7 @@ def test_the_hash_that_was_looked_up_is_compared_in_constant_time(monkeypatch: p
         compared.append(theirs)
         return mine == theirs and mine != sha256(b"two").hexdigest()
 
-    monkeypatch.setattr("llmgw.gateway.auth.hmac.compare_digest", compare)
+    monkeypatch.setattr("llmgw.gateway.admit.auth.hmac.compare_digest", compare)
     keys = ring(spec("a", "one"), spec("b", "two"))
     assert found(keys, b"Bearer one") == "a"
     assert found(keys, b"Bearer two") == WRONG_KEY.code

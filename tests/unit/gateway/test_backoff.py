@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from llmgw.gateway.backoff import LONGEST_S, SETTLED_S, Backoff
+from llmgw.gateway.processes.backoff import LONGEST_S, SETTLED_S, Backoff
 
 
 def test_a_process_that_ends_once_is_started_again_at_once() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmgw.gateway.breaker import (
+from llmgw.gateway.endpoints.breaker import (
     FAILURES_IN_A_ROW,
     FIRST_PAUSE_S,
     FORGETS_AFTER_S,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from llmgw.capability.device_classes import MEMORY_MIB, PRODUCTS
-from llmgw.gateway.capacity import CARDS, UNKNOWN, Capacity, card_of
+from llmgw.gateway.routing.capacity import CARDS, UNKNOWN, Capacity, card_of
 
 
 def test_every_product_that_is_known_elsewhere_has_its_figures() -> None:

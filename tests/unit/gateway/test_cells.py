@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from llmgw.gateway import cells
-from llmgw.gateway.cells import Reader, Writer
+from llmgw.gateway.processes import cells
+from llmgw.gateway.processes.cells import Reader, Writer
 
 WAIT_S = 20.0
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway import channel
-from llmgw.gateway.channel import (
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.endpoints.health import Health, State
+from llmgw.gateway.processes import channel
+from llmgw.gateway.processes.channel import (
     Answer,
     Channel,
     Cut,
@@ -30,8 +32,6 @@ from llmgw.gateway.channel import (
     Unpacker,
     pack,
 )
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.health import Health, State
 
 PLACE = ("chat/0@n1", "10.0.0.1", 18000)
 HEALTH = Health(State.FAILED, 12.5, "connection refused", was_ready=True)

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from llmgw.gateway.choose import POLICIES, READS_PROMPT, choose, explain
-from llmgw.gateway.cost import Ask
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.prefix import BLOCK_TOKENS, home
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.routing.choose import POLICIES, READS_PROMPT, choose, explain
+from llmgw.gateway.routing.cost import Ask
+from llmgw.gateway.routing.prefix import BLOCK_TOKENS, home
 from tests.support.seen_endpoints import Seen, fleet, seen
 
 ASK = Ask(2000, streams=True)

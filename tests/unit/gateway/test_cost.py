@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from llmgw.gateway.capacity import PROMPT_TOKENS
-from llmgw.gateway.cost import FAILED_S, LOAD_FRESH_S, Ask, EndpointCosts
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.prefix import BLOCK_TOKENS
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.routing.capacity import PROMPT_TOKENS
+from llmgw.gateway.routing.cost import FAILED_S, LOAD_FRESH_S, Ask, EndpointCosts
+from llmgw.gateway.routing.prefix import BLOCK_TOKENS
 from tests.support.seen_endpoints import spec
 
 IDLE = EngineLoad(0.0, 0, 0, 0.0)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from llmgw.gateway.breaker import FAILURES_IN_A_ROW, Breaker, Cause
-from llmgw.gateway.ejection import detail, rotation, sweep
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.progress import SILENT_S, Progress
+from llmgw.gateway.endpoints.breaker import FAILURES_IN_A_ROW, Breaker, Cause
+from llmgw.gateway.endpoints.ejection import detail, rotation, sweep
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.endpoints.progress import SILENT_S, Progress
 
 
 @dataclass(eq=False)

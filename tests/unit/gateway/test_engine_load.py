@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.engines.registry import engine_of
-from llmgw.gateway.engine_load import MOST_SERIES, NAMES, EngineLoad, moved, read_load
+from llmgw.gateway.endpoints.engine_load import MOST_SERIES, NAMES, EngineLoad, moved, read_load
 
 VLLM = NAMES["vllm"]
 PAGE = b"""# HELP vllm:num_requests_running Number of requests in model execution batches.

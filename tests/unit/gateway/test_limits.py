@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway.limit_refusals import queue_full, queue_timeout, retry_after
-from llmgw.gateway.limits import FIRST_ANSWER_TOKENS, Bucket, KeyLimits, portion
+from llmgw.gateway.admit.limit_refusals import queue_full, queue_timeout, retry_after
+from llmgw.gateway.admit.limits import FIRST_ANSWER_TOKENS, Bucket, KeyLimits, portion
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def test_a_part_of_what_may_run_at_a_time_is_rounded_up(limit: int, share: int, 
 
 
 def _fills_too_fast(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("llmgw.gateway.limits.MINUTE_S", 40.0)
+    patch.setattr("llmgw.gateway.admit.limits.MINUTE_S", 40.0)
 
 
 def _takes_before_it_looks_at_all(patch: pytest.MonkeyPatch) -> None:
@@ -272,7 +272,7 @@ def _takes_before_it_looks_at_all(patch: pytest.MonkeyPatch) -> None:
 
 
 def _tells_half_the_time(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("llmgw.gateway.limit_refusals.ceil", lambda seconds: max(1, int(seconds / 2)))
+    patch.setattr("llmgw.gateway.admit.limit_refusals.ceil", lambda seconds: max(1, int(seconds / 2)))
 
 
 def _keeps_what_was_not_used(patch: pytest.MonkeyPatch) -> None:

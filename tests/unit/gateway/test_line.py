@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from llmgw.gateway import line as module
-from llmgw.gateway.line import DrainRate, Line
+from llmgw.gateway.admit import line as module
+from llmgw.gateway.admit.line import DrainRate, Line
 
 KEYS = st.sampled_from(["a", "b", "c", "d"])
 PRIORITIES = st.integers(-1, 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.others import KV_PRESSURE_S, UNREPORTED, others
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.routing.others import KV_PRESSURE_S, UNREPORTED, others
 
 
 def test_the_gateways_own_requests_are_not_counted_twice() -> None:

@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from llmgw.gateway.prefix import (
+from llmgw.gateway.routing.prefix import (
     BLOCK_BYTES,
     BYTES_PER_BLOCK,
     CAPACITY_BLOCKS,
@@ -71,7 +71,7 @@ def test_the_end_of_a_very_long_prompt_is_not_looked_at() -> None:
 
 
 def test_the_home_of_a_prompt_is_the_same_in_every_process() -> None:
-    code = "from llmgw.gateway.prefix import home; print(home(7, (b'tools', b'x' * 1000)))"
+    code = "from llmgw.gateway.routing.prefix import home; print(home(7, (b'tools', b'x' * 1000)))"
     told = {
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env={"PYTHONHASHSEED": str(seed)})
         .stdout.decode()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.cost import Ask, EndpointCosts
-from llmgw.gateway.prefix_news import MOST_BLOCKS_KEPT, News, read_news
+from llmgw.gateway.routing.cost import Ask, EndpointCosts
+from llmgw.gateway.routing.prefix_news import MOST_BLOCKS_KEPT, News, read_news
 from tests.support.seen_endpoints import spec
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from llmgw.gateway.engine_load import EngineLoad
-from llmgw.gateway.progress import LONGEST_S, SILENT_BLIND_S, SILENT_S, Progress, hung_detail
+from llmgw.gateway.endpoints.engine_load import EngineLoad
+from llmgw.gateway.endpoints.progress import LONGEST_S, SILENT_BLIND_S, SILENT_S, Progress, hung_detail
 
 SWEEP_S = 0.25
 STILL = EngineLoad(1.0, running=2.0, waiting=0.0, kv_usage=0.5, work=7.0)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from llmgw.gateway.prompt_tokens import FILES_TOKENS, LONG_BYTES, estimated_tokens
+from llmgw.gateway.routing.prompt_tokens import FILES_TOKENS, LONG_BYTES, estimated_tokens
 
 FILE = base64.b64encode(random.Random(7).randbytes(600_000)).decode()
 SENTENCES = (

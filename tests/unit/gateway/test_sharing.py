@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from llmgw.gateway import elsewhere, sharing
 from llmgw.gateway.counters import count
 from llmgw.gateway.dataplane import DataPlane
-from llmgw.gateway.sharing import Sheet
+from llmgw.gateway.processes import elsewhere, sharing
+from llmgw.gateway.processes.sharing import Sheet
 from llmgw.gateway.table import Table
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId, ServiceName
 from llmgw.model.replica import ApiKeySpec, GatewaySpec

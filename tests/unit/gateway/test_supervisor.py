@@ -17,10 +17,10 @@ import pytest
 import structlog
 
 from llmgw.errors import LlmgwError
-from llmgw.gateway import supervisor as module
-from llmgw.gateway.child import Child, Ends, Stage, how_it_ended
-from llmgw.gateway.handover import Handover
-from llmgw.gateway.supervisor import Supervisor
+from llmgw.gateway.processes import supervisor as module
+from llmgw.gateway.processes.child import Child, Ends, Stage, how_it_ended
+from llmgw.gateway.processes.handover import Handover
+from llmgw.gateway.processes.supervisor import Supervisor
 
 WAIT_S = 30.0
 WORKER = """

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmgw.gateway.usage import TAIL_BYTES, Usage, read_usage, tokens_of
+from llmgw.gateway.admit.usage import TAIL_BYTES, Usage, read_usage, tokens_of
 
 CHAT = {"id": "x", "choices": [{"message": {"content": "hi"}}]}
 COUNTED = {"prompt_tokens": 11, "completion_tokens": 20, "total_tokens": 31}
