@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway: routes clients' requests to engines by a published bundle, and tells what it sees (G1-G12).
+"""The gateway: one URL for clients, many engines behind it.
 
-A client's request comes in at `wire.client`, becomes an `exchange`, enters a service by `admit`, is given to the endpoint
-that `routing` chooses, and is answered by an `attempt`. `table` is what requests are routed by: the bundle joined with what
-`endpoints` finds out. `records` keep what became of it, `admin` tells, and `processes` run it all.
+This layer decides which endpoint answers a request, and whether one may be asked at all. It serves by the newest good
+bundle alone: it must not read the catalog, ssh anywhere, or change a node. Bodies pass through it byte for byte (G1).
 
-The data plane knows of the fleet only the model and the routes, and decides nothing about where replicas run.
+A request's way: it is parsed in wire.client, dataplane makes an exchange of it, admit lets it in, routing chooses an
+endpoint, and an attempt asks that one and relays its answer. table is what requests are routed by: the bundle, joined
+with what endpoints finds out. records keep what became of it, admin tells, and processes run it all.
 """
