@@ -112,7 +112,7 @@ def test_the_table_of_paths_is_whole() -> None:
 def refusals() -> set[tuple[str, str]]:
     """Status and code of every refusal that the gateway's sources make."""
     found = {("503", refusal.not_ready("m", states).code) for states in ({}, {"failed": 1}, {"loading": 1})}
-    for source in (ROOT / "llmgw/gateway").glob("*.py"):
+    for source in (ROOT / "llmgw/gateway").rglob("*.py"):
         for node in ast.walk(ast.parse(source.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Refusal" and len(node.args) > 1:
                 status, code = node.args[:2]
