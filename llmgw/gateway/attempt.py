@@ -169,7 +169,8 @@ class Attempt:
         endpoint.last_byte = now
         if exchange.first_byte_at is None:
             exchange.first_byte_at = now
-            endpoint.costs.first_byte(self._charge, now)
+            if self._serves:  # a refusal says nothing of how fast prompts are read
+                endpoint.costs.first_byte(self._charge, now)
         if tail.add(data, start) and self._serves:
             self._table.progress(endpoint, now)
 
@@ -243,7 +244,7 @@ class Attempt:
         self._over = True
         self._unpause()
         endpoint, table, tail = self.endpoint, self._table, self.tail
-        endpoint.costs.done(self._charge, now, 0 if tail is None else tail.size, tokens)
+        endpoint.costs.done(self._charge, now, tail.size if tail is not None and self._serves else 0, tokens)
         if ok is False:
             endpoint.costs.failed(now)
         table.outcome(endpoint, ok, reason, now)

@@ -39,8 +39,7 @@ def sweep(plane: DataPlane, now: float) -> None:
             except Exception:  # one request's bug must not stop the clock of the others
                 log.exception("a request's deadline could not be kept")
     for route in tuple(plane.table.routes.values()):
-        if route.line:
-            entrance.sweep(route, now)
+        entrance.sweep(route, now)
     for endpoint in plane.table.sweep(now):
         word = "endpoint ejected" if endpoint.ejected else "endpoint back in rotation"
         log.warning(word, endpoint=endpoint.spec.id, detail=endpoint.detail(now))

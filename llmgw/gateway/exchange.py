@@ -114,7 +114,7 @@ class Exchange:
         gateway = plane.table.gateway
         self.started_at = now = self.loop.time()
         self.last = inf if gateway.total_timeout_s is None else now + gateway.total_timeout_s
-        self.deadline = min(now + BODY_PAUSE_S, self.last)
+        self.deadline = self.last if head.expects_continue else min(now + BODY_PAUSE_S, self.last)
         self._reading = Reading(plane.bodies, gateway.max_body_bytes)
         plane.exchanges.add(self)
 
@@ -157,6 +157,7 @@ class Exchange:
         elif reading.whole:
             self._open()
         elif self.head.expects_continue:
+            self.within(BODY_PAUSE_S)
             self.client.ask_for_body()
 
     def client_left(self) -> None:
@@ -340,7 +341,7 @@ class Exchange:
             self._fail(refusals.TOTAL_TIMEOUT if over else refusals.FIRST_BYTE_TIMEOUT)
         elif self.entry is not None:
             self._fail(refusals.TOTAL_TIMEOUT)
-        else:
+        elif self._reading.refused is None:
             self._refuse(refusals.BODY_TIMEOUT)
 
     def cut_off(self) -> None:
@@ -384,6 +385,7 @@ class Exchange:
     def _close(self, *, left: bool, usage: Usage | None = None) -> None:
         """Gives back what is still held, and counts the request."""
         self._closed = True
+        self.deadline = inf
         self._plane.exchanges.discard(self)
         self._leave(None, None)
         self._release_body()

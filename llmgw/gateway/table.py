@@ -21,6 +21,7 @@ from llmgw.gateway.endpoints.health import Health, Probe, State, after_failure, 
 from llmgw.gateway.endpoints.progress import Progress
 from llmgw.gateway.records.explain import ROOT_OF_TWO, Sampler
 from llmgw.gateway.routing.cost import EndpointCosts
+from llmgw.gateway.wire.refusal import not_ready
 from llmgw.gateway.wire.upstream import Pool
 from llmgw.model.replica import GatewaySpec
 from llmgw.model.route import Bundle, Endpoint, Route
@@ -219,8 +220,10 @@ class LiveRoute:
             endpoint.ejected = endpoint in out
 
     def close(self) -> None:
-        """The service is gone: requests that it still has end, and try nothing new."""
+        """The service is gone: requests that it still has end, and try nothing new; those that wait are told."""
         self.endpoints = self.ready = self.trials = ()
+        for exchange in self.line.clear():
+            exchange.turned_away(not_ready(self.spec.served_name, {}))
 
     def states(self) -> dict[str, int]:
         """How many endpoints are in each state."""
@@ -258,8 +261,7 @@ class Table:
             route.endpoints = tuple(self._endpoint(one, route, before, now) for one in spec.endpoints)
             route.refresh()
             routes[spec.service] = route
-        for service in self.routes.keys() - routes.keys():
-            self.routes[service].close()
+        gone = [route for service, route in self.routes.items() if service not in routes]
         self.routes = routes
         self.endpoints = {endpoint.spec.id: endpoint for route in routes.values() for endpoint in route.endpoints}
         self._let_go(before.values())
@@ -270,6 +272,8 @@ class Table:
         self.gateway = bundle.routes.gateway
         self.keys.swap(self.gateway.keys, max(1, bundle.routes.gateways), self.workers)
         self.bundle, self.loaded_at = bundle, now
+        for route in gone:
+            route.close()
 
     def _endpoint(
         self, spec: Endpoint, route: LiveRoute, before: dict[Place, LiveEndpoint], now: float

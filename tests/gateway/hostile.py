@@ -51,6 +51,7 @@ STATUS_LINES = st.sampled_from(
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n",
         b"HTTP/1.1 103 Hints\r\nlink: x\r\ncontent-length: 9\r\n\r\nHTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 199 Soon\r\ncontent-length: 3\r\n\r\nabcHTTP/1.1 200 OK\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n" * 40 + b"HTTP/1.1 200 OK\r\n",
         b"HTTP/1.1 200\r\n",
         b"HTTP/1.1 200 \r\n",

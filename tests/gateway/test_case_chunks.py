@@ -12,9 +12,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from llmgw.gateway.attempt import Attempt
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import Client, asking, post
-from tests.gateway.engine import CHUNKED, LAST_CHUNK, Engine, Request, Wire
+from tests.gateway.engine import CHUNKED, LAST_CHUNK, Engine, Request, Wire, chunk
 from tests.gateway.harness import RunningGateway, endpoint, route
 from tests.gateway.hostile import ITS_OWN_CHANCE, read_strictly
 
@@ -78,6 +79,30 @@ def one(module_gateway: RunningGateway) -> Iterator[Engine]:
     module_gateway.publish([route([endpoint(engine)])], gateway=GatewaySpec(probe_interval_s=30))
     yield engine
     engine.stop()
+
+
+@pytest.mark.parametrize("size", [1, 0xF, 0x10, 0xFF, 0x100, 0xFFF])
+def test_a_chunk_that_is_read_whole_is_passed_on_as_it_came(
+    module_gateway: RunningGateway, one: Engine, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed: list[bytes] = []
+
+    def on_chunk(attempt: Attempt, data: bytes, start: int) -> bool:
+        passed.append(data)
+        return relay(attempt, data, start)
+
+    def answer(_request: Request, wire: Wire) -> None:
+        for piece in (CHUNKED + chunk(b"a"), chunk(b"b" * size), LAST_CHUNK):
+            wire.send(piece)
+            time.sleep(0.05)
+
+    relay = Attempt.on_chunk
+    monkeypatch.setattr(Attempt, "on_chunk", on_chunk)
+    one.answer = answer
+    with Client(module_gateway.url) as client:
+        client.send(post(asking(stream=True)))
+        assert client.answer()[2] == b"a" + b"b" * size
+    assert passed == [chunk(b"b" * size)]
 
 
 @pytest.mark.filterwarnings(ITS_OWN_CHANCE)

@@ -118,6 +118,24 @@ def test_a_client_that_gets_leave_to_send_and_sends_nothing_is_let_go(
     assert one.requests == []
 
 
+def test_a_client_that_waits_for_leave_behind_a_long_request_gets_it(
+    module_gateway: RunningGateway, one: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(request: Request, wire: Wire) -> None:
+        time.sleep(1.0)
+        wire.send(whole(request.body))
+
+    monkeypatch.setattr("llmgw.gateway.exchange.BODY_PAUSE_S", 0.3)
+    one.answer = slow
+    head, body, _end = post(asking(user="b"), headers="expect: 100-continue\r\n").partition(asking(user="b"))
+    with Client(module_gateway.url) as client:
+        client.send(post(asking(user="a")) + head)
+        assert client.answer()[2] == asking(user="a")
+        assert client.head()[0] == 100
+        client.send(body)
+        assert client.answer()[2] == asking(user="b")
+
+
 def test_an_expectation_that_is_not_known_is_no_leave(module_gateway: RunningGateway, one: Engine) -> None:
     with Client(module_gateway.url) as client:
         client.send(post(asking(), headers="expect: 200-maybe\r\n"))

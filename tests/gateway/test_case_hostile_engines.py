@@ -125,6 +125,16 @@ REFUSED = {
     "TLS": b"\x15\x03\x03\x00\x02\x02\x28",
     "nothing but empty lines": b"\r\n" * 50,
     "half a head": b"HTTP/1.1 200 OK\r\ncontent-le",
+    "a body within an answer below all": b"HTTP/1.1 099 Low\r\ncontent-length: 3\r\n\r\n{},"
+    + OK
+    + b"content-length: 2\r\n\r\n{}",
+    "a body within an interim answer": b"HTTP/1.1 199 Soon\r\ncontent-length: 3\r\n\r\n{},"
+    + OK
+    + b"content-length: 2\r\n\r\n{}",
+    "chunks within an interim answer": b"HTTP/1.1 199 Soon\r\ntransfer-encoding: chunked\r\n\r\n"
+    + IN_CHUNKS
+    + OK
+    + b"content-length: 2\r\n\r\n{}",
     "only hints": b"HTTP/1.1 103 Early\r\nlink: x\r\n\r\n",
 }
 

@@ -79,6 +79,19 @@ def test_a_client_that_sent_requests_ahead_takes_the_running_one_along(
     assert len(one.requests) == 1
 
 
+def test_requests_sent_ahead_of_an_answer_that_closes_leave_nothing_behind(
+    gateway: RunningGateway, engine: MakeEngine
+) -> None:
+    one = engine(answer=lambda _request, wire: wire.client_left())
+    gateway.publish([route([endpoint(one)])], gateway=GatewaySpec(probe_interval_s=0.1, total_timeout_s=0.4))
+    with Client(gateway.url) as client:
+        client.send(post(asking()) * 3)
+        assert client.answer()[0] == 504
+        assert client.rest() == b""
+    gateway.assert_nothing_held()
+    assert len(one.requests) == 1
+
+
 def test_requests_sent_ahead_without_end_are_cut_off(gateway: RunningGateway, engine: MakeEngine) -> None:
     watching = Watching(b"")
     gateway.publish([route([endpoint(engine(answer=watching))])])
@@ -86,6 +99,19 @@ def test_requests_sent_ahead_without_end_are_cut_off(gateway: RunningGateway, en
         client.send(post(asking()) * 200)
         assert client.rest() == b""
     gateway.assert_nothing_held()
+
+
+def test_garbage_of_a_client_that_reads_no_answer_does_not_keep_its_connection(
+    gateway: RunningGateway, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llmgw.gateway.wire.client.LEAVE_S", 0.2)
+    gateway.publish([route([endpoint(engine(answer=lambda _request, wire: wire.send(whole(b"x" * 10_000_000))))])])
+    with Client(gateway.url, receive_buffer=4096) as client:
+        client.send(post(asking()))
+        clients = gateway.gateway.plane.clients
+        eventually(lambda: gateway.in_loop(lambda: any(one.blocked for one in clients)), "its answer does not leave")
+        client.send(b"\x00garbage\r\n\r\n")
+        eventually(lambda: not gateway.in_loop(lambda: len(clients)), "its connection is cut")
 
 
 def test_a_client_that_leaves_within_its_body_reaches_no_engine(gateway: RunningGateway, engine: MakeEngine) -> None:

@@ -242,3 +242,20 @@ def test_an_engine_that_answers_before_the_whole_body_came_is_heard(
     gateway.publish([route([endpoint(one)])])
     for _again in range(3):
         assert fetch(gateway.url + CHAT, "POST", asking(user="x" * 3_000_000))[0] == 413
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("status", ["400 Bad Request", "429 Too Many Requests", "500 Oops"])
+def test_a_refusal_says_nothing_of_how_fast_an_engine_is(
+    gateway: RunningGateway, engine: MakeEngine, status: str, stream: bool
+) -> None:
+    def speed() -> list[float]:
+        (capacity,) = (one.costs.capacity for one in gateway.gateway.table.endpoints.values())
+        return [capacity.prefill_tps, capacity.step_s, capacity.output_tokens]
+
+    too_long = whole(b'{"error": {"message": "The prompt is longer than the model can read."}}', status)
+    gateway.publish([route([endpoint(engine(answer=lambda _request, wire: wire.send(too_long)))])], gateway=SELDOM)
+    before = gateway.in_loop(speed)
+    for _each in range(3):
+        fetch(gateway.url + CHAT, "POST", asking(stream=stream, user="word " * 20_000))
+    assert gateway.in_loop(speed) == before

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from llmgw.model.replica import GatewaySpec
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine
-from tests.gateway.engine import LAST_CHUNK, chunk
+from tests.gateway.engine import LAST_CHUNK, Request, Wire, chunk, whole
 from tests.gateway.harness import RunningGateway, endpoint, fetch, route
 
 
@@ -129,6 +130,22 @@ def test_a_body_over_the_limit_is_answered_413_with_the_limit(
             code, _headers, answer = client.answer()
             assert code == status
             assert (b"100000" in answer) == (status == 413)
+
+
+def test_why_a_body_is_refused_stays_so_until_its_turn_comes(
+    gateway: RunningGateway, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(_request: Request, wire: Wire) -> None:
+        time.sleep(1.0)
+        wire.send(whole(b"{}"))
+
+    monkeypatch.setattr("llmgw.gateway.exchange.BODY_PAUSE_S", 0.2)
+    settings = GatewaySpec(probe_interval_s=0.1, max_body_bytes=1000)
+    gateway.publish([route([endpoint(engine(answer=slow))])], gateway=settings)
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: gw\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    with Client(gateway.url) as client:
+        client.send(post(asking()) + head + chunk(b"x" * 2000))
+        assert [client.answer()[0] for _each in range(2)] == [200, 413]
 
 
 def test_a_client_that_waits_for_leave_is_told_before_it_sends(gateway: RunningGateway, engine: MakeEngine) -> None:

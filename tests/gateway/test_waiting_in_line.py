@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -153,6 +154,35 @@ def test_who_waits_too_long_is_told_so_and_never_reaches_an_engine(
     client = senders.clients["late"] = Client(gateway.url)
     client.send(post(asking(user="late")))
     assert senders.answer("late") == (429, "queue_timeout")
+    answers.let_go()
+    assert senders.answer("in")[0] == 200
+    assert answers.came == ["in"]
+
+
+def test_who_is_late_just_as_the_last_place_becomes_free_is_told_so(
+    gateway: RunningGateway, engine: MakeEngine, answers: OneByOne, senders: Senders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(gateway, engine(answer=answers), timeout_s=0.05)
+    swept = gateway.in_loop(lambda: gateway.gateway.table.routes["chat"].line)
+    monkeypatch.setattr(type(swept), "expired", lambda _line, _now: [])  # as between two sweeps
+    senders.send("in")
+    senders.send("late")
+    time.sleep(0.1)
+    answers.let_go()
+    assert senders.answer("in")[0] == 200
+    eventually(lambda: not senders.waiting(), "its time is over")
+    monkeypatch.undo()
+    assert senders.answer("late") == (429, "queue_timeout")
+
+
+def test_who_waits_for_a_service_that_is_removed_is_told_at_once(
+    gateway: RunningGateway, engine: MakeEngine, answers: OneByOne, senders: Senders
+) -> None:
+    publish(gateway, engine(answer=answers), key("a", max_concurrency=2))
+    senders.send("in", "a")
+    senders.send("waiting", "a")
+    gateway.publish([], ready=False)
+    assert senders.answer("waiting") == (503, "no_replica_placed")
     answers.let_go()
     assert senders.answer("in")[0] == 200
     assert answers.came == ["in"]

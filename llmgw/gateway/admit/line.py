@@ -105,6 +105,13 @@ class Line(Generic[T]):
         """Whether a newcomer of that key would wait, be it in the place of another."""
         return len(self._places) < self.max_queue or self.gives_way(priority, key_name) is not None
 
+    def clear(self) -> list[T]:
+        """All who wait, and those whose deadline has passed; they are out of the line."""
+        everybody = [*self._late, *self._places]
+        for item in everybody:
+            self.remove(item)
+        return everybody
+
     def gives_way(self, priority: int, key_name: str) -> T | None:
         """Who has to leave a full line for a newcomer of that key; None: nobody, it has room or the newcomer must go.
 

@@ -208,10 +208,10 @@ class ClientConnection(asyncio.Protocol):
         self._in_head = False
         self._in_body = True
         self._framing = self._unread = 0
-        self.deadline = inf
         if self._closing:
             self._body_of = None
             return
+        self.deadline = inf
         parser = self._parser
         head = read_request(self._headers)
         head.method = parser.get_method()
@@ -275,10 +275,7 @@ class ClientConnection(asyncio.Protocol):
         if self._lost:
             return
         if close or (self._closing and not self._ahead):
-            self._closing = True
-            self._ahead.clear()
-            self.deadline = self.loop.time() + LEAVE_S
-            self.transport.close()
+            self._leave()
             return
         self.deadline = self.loop.time() + (UNREAD_S if unread else KEEP_ALIVE_S)
         if self.blocked:  # a client that reads no answers is not read from
@@ -323,15 +320,22 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, why: Refusal) -> None:
         """Answers what is no request, unless another answer has begun, and closes."""
         running, self._current, self._body_of = self._current, None, None
-        self._closing = True
         begun = False
-        for one in (running, *self._ahead):
-            if one is not None and not isinstance(one, Answer):
-                begun = begun or one.status is not None
-                one.client_left()
-        self._ahead.clear()
+        if running is not None and not isinstance(running, Answer):
+            begun = running.status is not None
+            running.client_left()
         if not begun:
             self.transport.write(refused(why).bytes(close=True))
+        self._leave()
+
+    def _leave(self) -> None:
+        """Closes as soon as what is written has left. What was sent ahead is not answered."""
+        self._closing = True
+        for one in self._ahead:
+            if not isinstance(one, Answer):
+                one.client_left()
+        self._ahead.clear()
+        self.deadline = self.loop.time() + LEAVE_S
         self.transport.close()
 
 

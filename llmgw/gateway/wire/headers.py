@@ -149,7 +149,8 @@ def relayed(headers: RawHeaders) -> tuple[list[bytes], bool]:
     for name, value in headers:
         if name in dropped:
             if name == b"connection" and value not in _HARMLESS and _tokens(value) - dropped:
-                return relayed([header for header in headers if header[0] not in {*_tokens(value), name}])
+                of_this_hop = {name}.union(*(_tokens(said) for one, said in headers if one == name))
+                return relayed([header for header in headers if header[0] not in of_this_hop])
         elif not name.startswith(INTERNAL):
             if name == b"content-length":
                 sized = True

@@ -36,7 +36,11 @@ class Tail:
         if not self.size:
             self._first = data
         self.size += len(data) - start
-        self._before, self._last = self._last, data
+        last = self._last
+        if len(last) < TAIL_BYTES > len(data):  # an end may come in many reads
+            self._last = last + data
+        else:
+            self._before, self._last = last, data
         if _ERROR in data and _error_event(data[start:] if start else data):
             self.error = True
         return not data.startswith(b":", start)

@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
         "_headers",
         "_informational",
         "_keep",
+        "_odd",
         "_owner",
         "_parser",
         "_pieces",
@@ -94,7 +95,7 @@ class Connection(asyncio.Protocol):
 
     def _reset(self) -> None:
         self._seen = self._head = self._complete = self._between = self._chunk_over = False
-        self._keep = self._extra = self._informational = False
+        self._keep = self._extra = self._informational = self._odd = False
         self._status = self._framing = 0
         self._headers: RawHeaders = []
 
@@ -179,13 +180,13 @@ class Connection(asyncio.Protocol):
             return "gateway_bug"
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             return "bad_response"
-        return None
+        return "bad_response" if self._odd else None
 
     def _relay(self, receiver: Receiver, data: bytes) -> bool:
         """Passes on a read that is one whole chunk, as nearly all of a stream are. Returns whether it was one: the
         parser knows nothing of it then, and stands between two chunks as before.
         """
-        start = data.find(b"\r\n", 1, MOST_SIZE_DIGITS + 1) + 2
+        start = data.find(b"\r\n", 1, MOST_SIZE_DIGITS + 2) + 2
         size = SIZES.get(data[: start - 2]) if start > 2 else None  # noqa: PLR2004 - found
         if not size or len(data) != start + size + 2 or not data.endswith(b"\r\n"):
             return False
@@ -253,14 +254,17 @@ class Connection(asyncio.Protocol):
         self._head = True
 
     def on_body(self, data: bytes) -> None:
-        """Collects what one read brings."""
-        if not self._complete:
+        """Collects what one read brings. A 1xx has no body, though the parser reads one where some are said to."""
+        if self._informational:
+            self._odd = True
+        elif not self._complete:
             self._framing = max(0, self._framing - len(data) * (1 + FRAMING_PER_BYTE))
             self._pieces.append(data)
 
     def on_chunk_header(self) -> None:
         """A chunk begins."""
         self._chunk_over = False
+        self._odd = self._odd or self._informational
 
     def on_chunk_complete(self) -> None:
         """A chunk is over. If its line end is the last thing that was read, the next read begins with a chunk's size:

@@ -230,6 +230,16 @@ def test_the_earliest_deadline_is_told_first() -> None:
     assert len(line) == 1
 
 
+def test_a_line_that_ends_lets_everybody_out_once() -> None:
+    line: Line[int] = Line(9)
+    for number, deadline in enumerate([5.0, inf, 1.0]):
+        line.offer(number, number, "a", 0.0, deadline)
+    line.take(2.0)
+    assert sorted(line.clear()) == [0, 2]
+    assert (len(line), line.clear(), line.expired(inf), line.take(9.0)) == (0, [], [], None)
+    assert line.offer(0, 0, "a", 9.0, inf)
+
+
 def test_what_is_kept_of_those_who_left_does_not_grow() -> None:
     line: Line[int] = Line(4)
     assert line.offer(-1, 0, "patient", 0.0, 1e5)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.gateway.admit.usage import TAIL_BYTES, Usage, read_usage, tokens_of
+from llmgw.gateway.wire.stream import Tail
 
 CHAT = {"id": "x", "choices": [{"message": {"content": "hi"}}]}
 COUNTED = {"prompt_tokens": 11, "completion_tokens": 20, "total_tokens": 31}
@@ -105,3 +106,15 @@ def test_where_nothing_was_counted_the_answer_is_reckoned_by_its_size() -> None:
     assert tokens_of(Usage(None, 6), 99, 10_000, stream=False) == (99, 6)
     assert tokens_of(None, 99, 400, stream=False) == (99, 100)
     assert tokens_of(None, 99, 4000, stream=True) == (99, 20)
+
+
+@pytest.mark.parametrize("step", [1, 7, 60, TAIL_BYTES - 1, TAIL_BYTES, 100_000])
+@pytest.mark.parametrize("before", [0, 1000, 3 * TAIL_BYTES])
+def test_an_end_is_read_in_however_many_pieces_it_came(step: int, before: int) -> None:
+    # vLLM ends a stream of messages with three events, each written by itself.
+    end = event({"type": "message_delta", "usage": {"input_tokens": 11, "output_tokens": 20}}, "message_delta")
+    data = b"x" * before + end + event({"type": "message_stop"}, "message_stop") + b"data: [DONE]\n\n"
+    tail = Tail()
+    for start in range(0, len(data), step):
+        tail.add(data[start : start + step])
+    assert (tail.usage(), tail.size) == (Usage(11, 20), len(data))
