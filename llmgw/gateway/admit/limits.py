@@ -14,6 +14,8 @@ from llmgw.gateway.wire.refusal import Refusal
 MINUTE_S = 60.0
 FIRST_ANSWER_TOKENS = 256
 """What an answer is reckoned to have until the key's own answers say more."""
+MOST_ANSWER_TOKENS = 1_000_000
+"""An engine that counts more miscounts: what it says must not bar the key for long."""
 _LEARN = 0.1
 
 
@@ -128,7 +130,7 @@ class KeyLimits:
         if self._tokens is not None:
             self._tokens.give(self._tokens.asks(reserved) - used)
         if answer is not None:
-            self._answer += (answer - self._answer) * _LEARN
+            self._answer += (min(answer, MOST_ANSWER_TOKENS) - self._answer) * _LEARN
 
     def give_back(self, reserved: int) -> None:
         """No engine saw the request: it counts for nothing."""

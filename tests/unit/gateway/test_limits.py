@@ -311,3 +311,12 @@ def test_every_property_fails_on_its_seeded_defect(
 
     with pytest.raises(AssertionError):
         defective()
+
+
+def test_one_count_that_cannot_be_right_bars_the_key_for_a_few_answers_at_most() -> None:
+    limits = KeyLimits(tpm=10**9)
+    limits.settle(0, 10**9, 10**9)
+    assert limits.reckoned(0, None) <= 101_000
+    for _answer in range(50):
+        limits.settle(0, 100, 100)
+    assert limits.reckoned(0, None) < 1_000
