@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,15 +45,30 @@ def replace_file(sources: Sources, file: File, content: bytes, names: Collection
     # Through a link the file that it leads to is replaced, and the link stays.
     path = Path(file.path).resolve()
     try:
-        if path.read_bytes() != file.content:
-            fix = "Nothing was changed here. Do it again."
-            raise LlmgwError(FILE_CODE, "somebody has just changed this file", where=file.path, fix=fix)
-        _write(path, content)
+        with _alone(path.parent):
+            if path.read_bytes() != file.content:
+                fix = "Nothing was changed here. Do it again."
+                raise LlmgwError(FILE_CODE, "somebody has just changed this file", where=file.path, fix=fix)
+            _write(path, content)
     except OSError as error:
         why = f"the file cannot be written: {(error.strerror or type(error).__name__).lower()}"
         fix = "Nothing was changed. Make sure that you may write to it and into its directory, and that there is room."
         raise LlmgwError(FILE_CODE, why, where=file.path, fix=fix) from error
     return after
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other call looks at a file there and replaces it meanwhile: else of two keys that are made at once, both
+    shown, one could be lost. Where the file system has no locks, it goes on without.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, content: bytes) -> None:

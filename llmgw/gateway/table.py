@@ -166,7 +166,7 @@ class LiveRoute:
     """One service: its endpoints, those of them that take requests now, and its counts. `trials`: those of `ready`
     whose breaker is open and that get the next request, to see whether they serve again. `line`: requests that wait for
     their turn. `elsewhere`: requests in flight at the other processes of this host; None: not told, and then each
-    process has its part of the limit.
+    process has its part of the limit. `share`: how many this process may have while others wait for the service too.
     """
 
     __slots__ = (
@@ -179,6 +179,7 @@ class LiveRoute:
         "line",
         "ready",
         "sampler",
+        "share",
         "spec",
         "trials",
         "turn",
@@ -188,6 +189,7 @@ class LiveRoute:
         self.line: Line[Exchange] = Line(0)
         self.advancing = False
         self.elsewhere: int | None = None
+        self.share: int | None = None
         self.sampler = Sampler(0.0, step=ROOT_OF_TWO)
         self.update(spec)
         self.endpoints: tuple[LiveEndpoint, ...] = ()
@@ -211,7 +213,10 @@ class LiveRoute:
         limit = self.spec.admission.max_concurrency
         if limit is None:
             return None
-        return portion(limit, self._workers) if self.elsewhere is None else limit - self.elsewhere
+        if self.elsewhere is None:
+            return portion(limit, self._workers)
+        left = limit - self.elsewhere
+        return left if self.share is None else min(left, self.share)
 
     def refresh(self) -> None:
         """Finds again which endpoints take requests."""

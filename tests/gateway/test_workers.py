@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from llmgw.model.replica import AdmissionSpec
 from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine
 from tests.gateway.engine import CHUNKED, LAST_CHUNK, Engine, Request, Wire, chunk, event, whole
-from tests.gateway.harness import endpoint, eventually, fetch, route
+from tests.gateway.harness import endpoint, eventually, fetch, route, write
 from tests.gateway.workers import LONG_S, Asking, Workers, workers
 
 STREAMS = 16
@@ -260,3 +261,67 @@ def accepted(url: str) -> bool:
 def alive(pids: set[int]) -> set[int]:
     """Those that run; one whose parent was killed may wait for ever to be asked how it ended."""
     return {pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+def test_an_endpoint_that_comes_back_is_not_asked_by_what_was_known_of_it_before(
+    tmp_path: Path, engine: MakeEngine
+) -> None:
+    gone = engine()
+    served = [route([endpoint(gone)])]
+    with workers(tmp_path, served) as gateway:
+        eventually(lambda: gateway.endpoint()["state"] == "ready", "ready", LONG_S)
+        found = set()
+        for routes in ([route([])], served) * 4:
+            gateway.publish(routes)
+            if routes is served:  # workers see the bundle a moment before or after the control process
+                until = time.monotonic() + 0.6
+                while time.monotonic() < until:
+                    found.add(fetch(gateway.url + CHAT, "POST", asking())[0])
+            eventually(lambda: gateway.get("status")["generation"] == gateway.generation, "in force", LONG_S)
+            gone.stop()  # nobody probes it any more
+        assert found == {503}
+
+
+def test_clients_of_every_worker_get_their_turn(tmp_path: Path, engine: MakeEngine) -> None:
+    def slow(_request: Request, wire: Wire) -> None:
+        time.sleep(0.1)
+        wire.send(whole(b'{"id":"x","choices":[]}'))
+
+    limits = AdmissionSpec(max_concurrency=2, max_queue=64, queue_timeout_s=4.0)
+    with workers(tmp_path, [route([endpoint(engine(answer=slow))], admission=limits)]) as gateway:
+        clients = Asking(gateway.url, STREAMS, 0)
+        time.sleep(12.0)
+        clients.stop()
+        assert clients.answered > 100
+        assert clients.failures == []
+
+
+def test_a_reload_and_a_worker_that_dies_beside_a_broken_bundle_leave_the_last_good_one_in_force(
+    tmp_path: Path, engine: MakeEngine
+) -> None:
+    served = [route([endpoint(engine(answer=whole_answer))])]
+    with workers(tmp_path, served) as gateway:
+        before = gateway.pids()
+        write(tmp_path / "bundle.json", b"{")
+        eventually(lambda: any("stays in force" in line for line in gateway.log), "read", LONG_S)
+        os.kill(gateway.pid, signal.SIGHUP)
+        eventually(lambda: any("not reloaded" in line for line in gateway.log), "refused", LONG_S)
+        assert gateway.pids() == before
+        assert {fetch(gateway.url + CHAT, "POST", asking())[0] for _number in range(20)} == {200}
+        os.kill(min(before), signal.SIGKILL)
+        eventually(lambda: any("does not start" in line for line in gateway.log), "not started", LONG_S)
+        eventually(lambda: gateway.metrics()['llmgw_workers{stage="serving"}'] == 1, "one serves", LONG_S)
+        gateway.publish(served)
+        eventually(gateway.serving, "two workers serve again", LONG_S)
+        assert {fetch(gateway.url + CHAT, "POST", asking())[0] for _number in range(20)} == {200}
+
+
+def test_a_ready_file_that_cannot_be_written_again_ends_no_gateway(tmp_path: Path, engine: MakeEngine) -> None:
+    with workers(tmp_path, [route([endpoint(engine(answer=whole_answer))])]) as gateway:
+        (tmp_path / f".ready.json.{gateway.pid}").mkdir()
+        gateway.reload()
+        assert fetch(gateway.url + CHAT, "POST", asking())[0] == 200
+
+
+def whole_answer(_request: Request, wire: Wire) -> None:
+    wire.send(whole(b'{"id":"x","choices":[]}'))

@@ -14,9 +14,9 @@ from math import inf
 from llmgw.gateway.endpoints.engine_load import EngineLoad, moved
 
 SILENT_S = 60.0
-"""Silence from which on an engine hangs whose own numbers, which it reported before, stand still too."""
+"""Silence from which on an engine hangs whose own numbers, which it reports still, stand still too."""
 SILENT_BLIND_S = 300.0
-"""The same for an engine that reports no numbers."""
+"""The same for an engine that reports no numbers, or none any more: what is not seen is not known to stand still."""
 TIMES_ITS_LONGEST = 3.0
 LONGEST_S = 600.0
 """An engine that was silent for long and then spoke is given three times that, up to this."""
@@ -31,7 +31,7 @@ class Progress:
     `spoke_at`: loop time of the last content, or of the last report in which the engine's numbers had moved.
     """
 
-    __slots__ = ("_ended", "_load", "_longest_s", "_swept_at", "_waited", "since", "spoke_at")
+    __slots__ = ("_blind", "_ended", "_load", "_longest_s", "_swept_at", "_waited", "since", "spoke_at")
 
     def __init__(self) -> None:
         self.restarted()
@@ -39,6 +39,7 @@ class Progress:
     def restarted(self) -> None:
         """The engine is another process: what was learned of the old one is void."""
         self._load: EngineLoad | None = None
+        self._blind = True
         self._longest_s = 0.0
         self._swept_at = inf
         self.spoke_at = -inf
@@ -53,6 +54,7 @@ class Progress:
         if self.since == inf:
             self._begin(now, ended)
             self._swept_at = now
+        self._blind = load is None
         if load is not None and load is not self._load:
             if self._load is not None and moved(self._load, load):
                 self.spoke_at = load.at
@@ -74,7 +76,7 @@ class Progress:
     @property
     def limit_s(self) -> float:
         """Silence from which on this endpoint hangs."""
-        base = SILENT_BLIND_S if self._load is None else SILENT_S
+        base = SILENT_BLIND_S if self._blind else SILENT_S
         return min(max(base, TIMES_ITS_LONGEST * self._longest_s), LONGEST_S)
 
     def _begin(self, at: float, ended: int) -> None:

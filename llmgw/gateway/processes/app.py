@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -175,7 +176,7 @@ async def run(settings: Settings, pages: Pages) -> None:
         sys.stderr.flush()
         notify(_ready(gateway))
     if settings.ready_file is not None:
-        write_ready(settings.ready_file, gateway.url, gateway.admin_url)
+        _tell_ready(settings.ready_file, gateway, again=handed is not None)
     started.set()
     await stopping.wait()
     notify(STOPPING)
@@ -184,6 +185,16 @@ async def run(settings: Settings, pages: Pages) -> None:
         task.cancel()
     await asyncio.gather(*reloads, return_exceptions=True)
     await gateway.stop()
+
+
+def _tell_ready(path: Path, gateway: Running, *, again: bool) -> None:
+    """Writes the ready file. `again`: clients are served already, and what it says is as it was."""
+    try:
+        write_ready(path, gateway.url, gateway.admin_url)
+    except OSError:
+        if not again:
+            raise
+        log.exception("the ready file is not written again")
 
 
 async def _reload(gateway: Running, work: Callable[[], Awaitable[None]], started: asyncio.Event) -> None:

@@ -89,12 +89,14 @@ class Judged(msgspec.Struct, tag="judged", frozen=True):
 class Elsewhere(msgspec.Struct, tag="elsewhere", frozen=True):
     """To a worker: what all other workers have in flight, by name, without what is zero.
 
-    Of an endpoint (by `sharing.endpoint_key`) requests, and tokens of prompts that are not read yet.
+    Of an endpoint (by `sharing.endpoint_key`) requests, and tokens of prompts that are not read yet. `shares`: how many
+    requests of a service this worker may have in flight just now, where others wait for it too.
     """
 
     endpoints: dict[str, tuple[int, int]]
     services: dict[str, int]
     keys: dict[str, int]
+    shares: dict[str, int] = {}
 
 
 class Question(msgspec.Struct, tag="question", frozen=True):

@@ -156,6 +156,7 @@ class Control:
         """
         async with self._reloading:
             try:
+                await self._check_bundle()
                 await try_new_code()
                 tls_context(self.table.gateway)
             except LlmgwError as error:
@@ -204,6 +205,16 @@ class Control:
         self.supervisor.cut()
 
     # --- inside ---
+
+    async def _check_bundle(self) -> None:
+        """Raises LlmgwError `bundle-not-in-force`: new code would read the file, and not have what is in force here."""
+        await self._file.look()
+        if self.table.bundle is not None and self._file.problem is not None:
+            raise LlmgwError(
+                "bundle-not-in-force",
+                f"what is served by is not in the bundle's file any more: {self._file.problem}",
+                fix="publish a bundle by llmgw apply, and reload again",
+            )
 
     def _size(self) -> int:
         return self._settings.workers or self.table.gateway.workers

@@ -38,6 +38,8 @@ from llmgw.gateway.table import LiveEndpoint, LiveRoute
 
 TOTALS_EVERY = 5
 """Totals are only told, and so summed at every fifth look; what is in flight at each."""
+SHARES_TURN = 20
+"""Looks after which what does not divide among workers that wait goes to others of them."""
 ANSWER_LIMIT_S = 2.0
 
 log = structlog.get_logger()
@@ -79,9 +81,9 @@ class ManyProcesses:
             self._sum_up(supervisor)
         self._note(supervisor, children)
         self._tell_judged(children)
-        for child in children:
-            if child.stage is not Stage.STARTING:
-                self._tell_elsewhere(child)
+        told = [child for child in children if child.stage is not Stage.STARTING]
+        for child, shares in zip(told, self._shares(supervisor, told), strict=True):
+            self._tell_elsewhere(child, shares)
 
     def _sum_up(self, supervisor: Supervisor) -> None:
         self._all = supervisor.numbers()
@@ -104,21 +106,40 @@ class ManyProcesses:
             endpoint.ejected = _place(endpoint) in out
 
     def _tell_judged(self, children: list[Child]) -> None:
-        """What is new of endpoints, to all."""
+        """What is new of endpoints, to all. When some are gone, everything: else workers would take what they were told
+        of one for true when it comes back.
+        """
         now = {_place(endpoint): how_it_is(endpoint) for endpoint in self._plane.table.endpoints.values()}
         changed = [one for place, one in now.items() if self._told.get(place) != one]
+        if self._told.keys() - now.keys():
+            self._behind.update(children)
         self._told = now
+        everything = Judged([*now.values()] if self._behind else [], everything=True)
         for child in children:
             if child in self._behind:
-                everything = Judged([*now.values()], everything=True)
                 if child.say(everything):
                     self._behind.discard(child)
             elif changed and not child.say(Judged(changed)):
                 self._behind.add(child)
         self._behind.intersection_update(children)
 
-    def _tell_elsewhere(self, child: Child) -> None:
-        said = elsewhere.without(self._live, child.reader.read(live=True))
+    def _shares(self, supervisor: Supervisor, children: list[Child]) -> list[dict[str, int]]:
+        """How the places of services are divided among workers that wait for them. One that hangs waits for nothing."""
+        limits = {
+            str(service): route.spec.admission.max_concurrency
+            for service, route in self._plane.table.routes.items()
+            if route.spec.admission.max_concurrency is not None and self.waiting(route)
+        }
+        if not limits:
+            return [{} for _child in children]
+        waits = [child for child in children if not supervisor.hangs(child)]
+        numbers = [child.reader.read(live=True) for child in waits]
+        shares = elsewhere.divided(limits, numbers, self._looks // SHARES_TURN)
+        found = dict(zip(waits, shares, strict=True))
+        return [found.get(child, {}) for child in children]
+
+    def _tell_elsewhere(self, child: Child, shares: dict[str, int]) -> None:
+        said = elsewhere.without(self._live, child.reader.read(live=True), shares)
         # Said again every second without a change: a worker forgets what it is not told for long.
         if said != self._told_elsewhere.get(child) or self._looks % 20 == 0:
             self._told_elsewhere[child] = said

@@ -94,6 +94,10 @@ class Supervisor:
         """How many gave no sign of life lately."""
         return len(self._hanging)
 
+    def hangs(self, child: Child) -> bool:
+        """Whether it gave no sign of life lately."""
+        return child in self._hanging
+
     def numbers(self, *, live: bool = False) -> dict[str, float]:
         """The sums over all workers; with `live` only of what is in flight, and else with the totals of those that
         have ended.

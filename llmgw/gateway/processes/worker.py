@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 
+from llmgw.errors import LlmgwError
 from llmgw.gateway.endpoints.health import State
 from llmgw.gateway.processes import elsewhere
 from llmgw.gateway.processes.cells import Writer
@@ -105,6 +106,7 @@ class Worker:
         self._tell()
         self._say(Hello())
         await self._wait_to_be_told()
+        self._check_bundle()
         listeners = [socket.socket(fileno=one) for one in self._settings.listeners]
         for one in listeners:
             one.settimeout(0)
@@ -234,6 +236,17 @@ class Worker:
         told = news.take()
         if told is not None:
             self._say(Prompts(_place(endpoint), told))
+
+    def _check_bundle(self) -> None:
+        """Raises LlmgwError `bundle-not-in-force` where there are endpoints and this worker cannot know of them: others
+        serve by a good bundle that is not in its file any more, and clients are better off there.
+        """
+        if self._table.bundle is None and self._told:
+            raise LlmgwError(
+                "bundle-not-in-force",
+                f"the bundle that others serve by cannot be read any more: {self._data.file.problem}",
+                fix="publish a bundle by llmgw apply",
+            )
 
     async def _wait_to_be_told(self) -> None:
         try:

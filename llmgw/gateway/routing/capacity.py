@@ -123,11 +123,13 @@ class Capacity:
         """Seconds by which a request that runs delays another one, until that one's answer is complete."""
         return self.step_s / BATCH_DOUBLES_AT * self.output_tokens
 
-    def read(self, tokens: int, seconds: float) -> None:
-        """Learns from `tokens` of prompts that were read in `seconds`."""
+    def read(self, tokens: int, seconds: float, new: float = 1.0) -> None:
+        """Learns from `tokens` of prompts that were read in `seconds`. `new`: the share of that time of which no other
+        sample has told.
+        """
         if tokens < LEAST_SAMPLE_TOKENS or seconds <= 0.0:
             return
-        weight = _weight(self._prefills) * min(1.0, tokens / WHOLE_SAMPLE_TOKENS)
+        weight = _weight(self._prefills) * min(1.0, tokens / WHOLE_SAMPLE_TOKENS) * new
         self._prefills += 1
         speed = _towards(self.prefill_tps, tokens / seconds, weight)
         self.prefill_tps = min(MOST_TPS, max(LEAST_TPS, speed))

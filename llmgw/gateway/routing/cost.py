@@ -119,6 +119,7 @@ class EndpointCosts:
         "_read",
         "_risk_s",
         "_running",
+        "_sampled_at",
         "_unseen",
         "_waiting",
         "capacity",
@@ -143,6 +144,7 @@ class EndpointCosts:
         self.news: News | None = None
         self._ahead = self._waiting = self._running = self._read = 0
         self._elsewhere_requests = self._elsewhere_tokens = 0
+        self._sampled_at = -inf
         self._unseen: deque[Charge] = deque()
         self._load: EngineLoad | None = None
         self._others: Others = UNREPORTED
@@ -215,7 +217,12 @@ class EndpointCosts:
             return
         self._begin(charge, now)
         if charge.streams:
-            self.capacity.read(self._read - charge.mark, now - charge.at)
+            # A time that earlier samples have covered says nothing new: an engine that stands still once with a hundred
+            # requests was slow once, and not a hundred times.
+            waited = now - charge.at
+            new = min(1.0, (now - self._sampled_at) / waited) if waited > 0.0 else 0.0
+            self._sampled_at = now
+            self.capacity.read(self._read - charge.mark, waited, new)
 
     def done(self, charge: Charge, now: float, output_bytes: int = 0, output_tokens: int | None = None) -> None:
         """The request is over, however it ended: gives back what it still holds. Only the first call counts.

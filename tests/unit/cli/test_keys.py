@@ -8,6 +8,7 @@ import json
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 from llmgw.catalog import key_edits
 from llmgw.catalog.key_edits import with_key
 from llmgw.catalog.load import load_catalog
+from llmgw.cli.keys_file import read_catalog, replace_file
+from llmgw.errors import LlmgwError
 from llmgw.model.replica import ApiKeySpec
 from tests.support.fleet_directory import CATALOG, Called, FleetDirectory
 
@@ -220,3 +223,33 @@ def test_a_key_of_two_files_is_not_taken_out_of_one(fleet: Path, llmgw: Call) ->
     assert called.status == 1
     assert "stands in several files" in called.err
     assert set(stored(fleet)) == {"web", "other"}
+
+
+def test_of_two_keys_made_at_once_none_that_was_shown_is_lost(
+    fleet: Path, llmgw: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, make = (fleet / "catalog.yaml").read_bytes(), tempfile.mkstemp
+    others: list[threading.Thread] = []
+    shown: list[str] = []
+
+    def other() -> None:
+        sources, _before = read_catalog(None, fleet)
+        file = sources.files[0]
+        try:
+            replace_file(sources, file, with_key(file, "other", {"sha256": "b" * 64}), ["other"])
+        except LlmgwError:
+            return
+        shown.append("other")
+
+    def between(*args: str, **more: str) -> tuple[int, str]:
+        if not others:
+            others.append(threading.Thread(target=other))
+            others[0].start()
+            others[0].join(1.0)
+        return make(*args, **more)
+
+    monkeypatch.setattr(tempfile, "mkstemp", between)
+    assert llmgw("keys", "create", "web", "-i", fleet).status == 0
+    others[0].join()
+    assert (fleet / "catalog.yaml").read_bytes() != content
+    assert {"web", *shown} == set(stored(fleet))

@@ -197,3 +197,16 @@ def test_new_hardware_behind_an_address_has_its_own_prior() -> None:
 def test_the_rank_of_an_endpoint_is_the_same_in_every_process() -> None:
     assert EndpointCosts(spec("chat-0")).rank == 12911144890222180609
     assert EndpointCosts(spec("chat-0")).rank != EndpointCosts(spec("chat-1")).rank
+
+
+def test_an_engine_that_stood_still_once_with_many_requests_was_slow_once() -> None:
+    one, many = account(), account()
+    for costs, requests in ((one, 1), (many, 32)):
+        charges = [costs.charge(STREAM, 1.0) for _number in range(requests)]
+        for charge in charges:
+            costs.first_byte(charge, 61.0)
+    assert many.capacity.prefill_tps == pytest.approx(one.capacity.prefill_tps)
+    # It is asked again soon, and found to be what it was.
+    before = many.capacity.prefill_tps
+    many.first_byte(many.charge(STREAM, 70.0), 70.1)
+    assert many.capacity.prefill_tps > before

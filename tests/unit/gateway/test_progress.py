@@ -49,6 +49,15 @@ def test_an_engine_that_reports_nothing_is_given_longer() -> None:
     assert endpoint.passes(2) is not None
 
 
+def test_an_engine_that_reports_no_more_is_given_as_long_as_one_that_never_did() -> None:
+    endpoint = Endpoint()
+    endpoint.waiting = 1
+    assert endpoint.passes(SILENT_S / 2) is None
+    endpoint.load = None
+    assert endpoint.passes(SILENT_BLIND_S - SILENT_S / 2 - 1) is None
+    assert endpoint.passes(2) is not None
+
+
 def test_without_requests_there_is_no_silence() -> None:
     endpoint = Endpoint()
     assert endpoint.passes(10 * SILENT_S) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from llmgw.gateway.counters import count
 from llmgw.gateway.dataplane import DataPlane
@@ -12,7 +13,7 @@ from llmgw.gateway.processes import elsewhere, sharing
 from llmgw.gateway.processes.sharing import Sheet
 from llmgw.gateway.table import Table
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId, ServiceName
-from llmgw.model.replica import ApiKeySpec, GatewaySpec
+from llmgw.model.replica import AdmissionSpec, ApiKeySpec, GatewaySpec
 from llmgw.model.route import BUNDLE_FORMAT, Bundle, Endpoint, Route, RouteTable
 
 
@@ -162,3 +163,33 @@ def test_each_worker_reckons_with_what_the_others_have_until_it_is_told_no_more(
         assert (route.elsewhere, key.elsewhere) == (None, None)
 
     with_planes(2, work)
+
+
+def waits(waiting: int, in_flight: int) -> dict[str, float]:
+    return {"=service\tchat\twaiting": waiting, "=service\tchat\tin_flight": in_flight}
+
+
+def test_a_worker_alone_with_those_who_wait_may_have_all_places() -> None:
+    assert elsewhere.divided({"chat": 4}, [waits(9, 4), waits(0, 0)], 0) == [{}, {}]
+
+
+def test_workers_that_wait_for_one_service_get_equal_parts_of_what_the_others_leave() -> None:
+    assert elsewhere.divided({"chat": 4}, [waits(9, 4), waits(1, 0)], 0) == [{"chat": 2}, {"chat": 2}]
+    assert elsewhere.divided({"chat": 8}, [waits(9, 6), waits(0, 2), waits(1, 0)], 0) == [{"chat": 3}, {}, {"chat": 3}]
+
+
+def test_a_place_that_does_not_divide_goes_around() -> None:
+    turns = [elsewhere.divided({"chat": 1}, [waits(9, 1), waits(9, 0), waits(9, 0)], turn) for turn in range(3)]
+    assert [[share["chat"] for share in shares] for shares in turns] == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+
+
+def test_a_share_bounds_what_a_worker_may_have_until_it_is_told_otherwise() -> None:
+    def work(plane: DataPlane) -> None:
+        route = plane.table.routes["chat"]
+        route.update(replace(route.spec, admission=AdmissionSpec(max_concurrency=4)))
+        elsewhere.put(plane.table, elsewhere.Elsewhere({}, {"chat": 1}, {}, {"chat": 2}))
+        assert route.max_concurrency == 2
+        elsewhere.put(plane.table, elsewhere.Elsewhere({}, {"chat": 1}, {}))
+        assert route.max_concurrency == 3
+
+    with_planes(1, work)
