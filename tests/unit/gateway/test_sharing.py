@@ -10,6 +10,7 @@ from dataclasses import replace
 from llmgw.gateway.counters import count
 from llmgw.gateway.dataplane import DataPlane
 from llmgw.gateway.processes import elsewhere, sharing
+from llmgw.gateway.processes.channel import Elsewhere
 from llmgw.gateway.processes.sharing import Sheet
 from llmgw.gateway.table import Table
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId, ServiceName
@@ -187,9 +188,9 @@ def test_a_share_bounds_what_a_worker_may_have_until_it_is_told_otherwise() -> N
     def work(plane: DataPlane) -> None:
         route = plane.table.routes["chat"]
         route.update(replace(route.spec, admission=AdmissionSpec(max_concurrency=4)))
-        elsewhere.put(plane.table, elsewhere.Elsewhere({}, {"chat": 1}, {}, {"chat": 2}))
+        elsewhere.put(plane.table, Elsewhere({}, {"chat": 1}, {}, {"chat": 2}))
         assert route.max_concurrency == 2
-        elsewhere.put(plane.table, elsewhere.Elsewhere({}, {"chat": 1}, {}))
+        elsewhere.put(plane.table, Elsewhere({}, {"chat": 1}, {}))
         assert route.max_concurrency == 3
 
     with_planes(1, work)
