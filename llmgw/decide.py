@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from llmgw.fleet.published import published
 from llmgw.model.ids import EndpointId, NodeName, ReplicaId, UnitName
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.placement import Placement
@@ -27,6 +28,7 @@ from llmgw.plan.fetches import Fetches
 from llmgw.plan.order import Order
 from llmgw.plan.quarantine import quarantines
 from llmgw.plan.rollouts import Rolling, carried_out, late_starts, rollings
+from llmgw.plan.unseen_text import unseen_notes
 from llmgw.routes.build import endpoint_id
 from llmgw.routes.codec import routes_digest
 from llmgw.routes.now import serving_now
@@ -75,6 +77,9 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
     """The decision for a catalog and a fleet. Raises LlmgwError only where a text cannot stand in a unit."""
     options = options or Options()
     fleet, freeze = bounded(fleet, options)
+    served = published(fleet)
+    if served.untold:
+        fleet = frozen(fleet, (NodeState.OK,))
     outcome = place(catalog, fleet)
     nodes = {node.name: node for node in fleet.nodes}
     untouched = dict(_untouched(fleet))
@@ -96,7 +101,8 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
     order = _ordered(catalog, fleet, [*going, *stand_ins], rolling, late)
     changes = (*changes, *stand_ins)
     routes = order.publish().routes
-    waves = _published(order, fleet, routes)
+    # Routes that lack what is not told would take away what serves.
+    waves = () if served.untold else _published(order, fleet, routes)
     plan = Plan(
         format_version=PLAN_FORMAT,
         generation=_generation(fleet) + (1 if waves else 0),
@@ -108,7 +114,7 @@ def decide(catalog: Catalog, fleet: FleetSnapshot, options: Options | None = Non
         expected_units=_expected(fleet),
         moves=sum(change.action.kind is ActionKind.MOVE for change in changes),
         moves_lower_bound=unavoidable_moves(outcome),
-        notes=(*open_engines(catalog, fleet, access), *notes(outcome)),
+        notes=(*unseen_notes(fleet, served), *open_engines(catalog, fleet, access), *notes(outcome)),
         advice=advice(outcome),
         free=free_devices(outcome.board),
         inputs=options.inputs,
@@ -154,9 +160,9 @@ def _untouched(fleet: FleetSnapshot) -> Iterator[tuple[NodeName, str]]:
         if node.state in why:
             yield node.name, why[node.state]
         elif node.facts is None or node.facts.units is None:
-            yield node.name, "its units could not be read"
+            yield node.name, "could not tell its units"
         elif node.facts.engines is None:
-            yield node.name, "its engines could not be read"
+            yield node.name, "could not tell its engines"
 
 
 def _ordered(

@@ -32,11 +32,13 @@ from llmgw.fleet.clocks import on_our_clock
 from llmgw.fleet.facts import parse_facts
 from llmgw.fleet.hosts import VARIABLES, Host, relevant
 from llmgw.fleet.joining import joined
+from llmgw.fleet.published import published
 from llmgw.fleet.unread import unread
 from llmgw.model.ids import EndpointId
 from llmgw.model.plan import Publish
 from llmgw.nodekit import contract, parts, version
 from llmgw.plan.text import plan_lines, summary_line
+from llmgw.plan.unseen_text import untold_note
 from llmgw.routes.now import routes_now
 from llmgw.routes.withheld import Taken, still_drained, withheld
 
@@ -178,8 +180,8 @@ def make_plan(request: Request, folder: Path) -> dict[str, Any]:
 
 def settle(request: Request, folder: Path) -> dict[str, Any]:
     """The step that makes routes true after a failure: every gateway gets exactly what serves now. What may be about to
-    end gets no new requests (see `llmgw.routes.withheld`); the next plan routes to it again, or replaces it. `lines`:
-    what people are to know of that.
+    end gets no new requests (see `llmgw.routes.withheld`); the next plan routes to it again, or replaces it. Where
+    nobody can tell what serves, the step reaches no gateway. `lines`: what people are to know of that.
     """
     inputs, decision = _decide(request)
     publishing = Publishing(decision, inputs.fleet, request.in_play)
@@ -195,6 +197,9 @@ def settle(request: Request, folder: Path) -> dict[str, Any]:
     kept = sorted(one.id for route in routes.routes.routes for one in route.endpoints if one.draining)
     said = "It was to be stopped or replaced, and nobody knows how that ended. Apply again once its host answers."
     lines = [f"Kept out of rotation: {', '.join(kept)}. {said}"] if kept else []
+    served = published(inputs.fleet)
+    if served.untold:  # routes that lack what is not told would take away what serves
+        step, lines = step | {"hosts": []}, [f"The gateways keep the routes that they have: {untold_note(served)}."]
     return {"steps": [step | {"title": "publish what serves now", "wave": 1, "waves": 1}], "lines": lines}
 
 

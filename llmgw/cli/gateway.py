@@ -45,7 +45,7 @@ def gateway(  # noqa: PLR0917 - options of a command
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", min=1, max=64, metavar="N", help="Processes that serve clients. [default: the catalog's]"
+            "--workers", min=1, max=128, metavar="N", help="Processes that serve clients. [default: the catalog's]"
         ),
     ] = None,
 ) -> None:

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Response
+from fastapi.responses import RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from llmgw.console.words import ago, device_counts, gigabytes
@@ -27,7 +28,7 @@ HEADERS = {
 
 
 def add_pages(app: FastAPI, documents: Documents) -> None:
-    """Adds /admin and /admin/console.css to `app`."""
+    """Adds /admin and /admin/console.css to `app`, and the way to it from / and /admin/."""
     environment = Environment(
         loader=PackageLoader("llmgw.console"),
         autoescape=True,
@@ -47,5 +48,10 @@ def add_pages(app: FastAPI, documents: Documents) -> None:
     async def css() -> Response:
         return Response(style, media_type="text/css; charset=utf-8", headers=HEADERS)
 
+    async def to_page() -> Response:
+        return RedirectResponse("/admin", headers=HEADERS)
+
+    for path in ("/", "/admin/"):
+        app.add_api_route(path, to_page, methods=["GET"], include_in_schema=False)
     app.add_api_route("/admin", page, methods=["GET"], include_in_schema=False)
     app.add_api_route("/admin/console.css", css, methods=["GET"], include_in_schema=False)

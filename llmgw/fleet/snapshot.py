@@ -141,7 +141,10 @@ def _gateway(host: Host, stored: Stored, view: View) -> GatewayHost:
     facts = aging.aged(stored.facts, view.now).gateway if stored.facts else None
     state = NodeState.UNREACHABLE if stored.unreachable_since is not None else NodeState.OK
     _state_dir(host, _scope(host))  # where its bundle is: only roles read it
-    return GatewayHost(NodeName(host.name), state, facts.bundle if facts else None, facts, _address(host))
+    bundle = facts.bundle if facts else None
+    if facts is None and stored.facts and any(one.name == "gateway" and not one.ok for one in stored.facts.probes):
+        bundle = contract.PublishedBundle(path="")  # what could not be read may be there
+    return GatewayHost(NodeName(host.name), state, bundle, facts, _address(host))
 
 
 def _own_findings(host: Host, stored: Stored) -> tuple[contract.Finding, ...]:

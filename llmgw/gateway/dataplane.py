@@ -30,9 +30,10 @@ from llmgw.gateway.wire.answer import Answer, refused
 from llmgw.gateway.wire.headers import RequestHead
 from llmgw.gateway.wire.paths import PATHS, Kind
 from llmgw.gateway.wire.refusal import Refusal
-from llmgw.gateway.wire.request_id import RequestIds
+from llmgw.gateway.wire.request_id import REQUEST_ID, RequestIds
 
 if TYPE_CHECKING:
+    from llmgw.gateway.admit.entrance import Found
     from llmgw.gateway.admit.usage import Usage
     from llmgw.gateway.routing.cost import Ask
     from llmgw.gateway.wire.client import ClientConnection
@@ -62,6 +63,8 @@ class DataPlane:
         self.on_end: Callable[[RequestRecord], None] | None = None
         """Gets the record of each request that is over; the access log puts itself here."""
         self.draining = False
+        self.reload_problem: str | None = None
+        """Why the last reload was refused; None: it was not."""
         self.retiring = False
         """Whether another process takes the new connections: those here end with their next answer."""
         self.most_requests: int | None = None
@@ -71,6 +74,11 @@ class DataPlane:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Nothing: uvicorn wants an application; its connections are ClientConnections, which ask `take`."""
+
+    def reload_refused(self, problem: str) -> None:
+        """Told until a reload goes well; what it has not replaced goes on. `problem` may have several lines."""
+        self.reload_problem = "; ".join(line.strip() for line in problem.splitlines())
+        self.counters.reload_failures += 1
 
     # --- a request begins ---
 
@@ -83,9 +91,9 @@ class DataPlane:
             if isinstance(found, Refusal):
                 return self._refused(found, head)
             found.head_only = head.method == b"HEAD"
-            return found
+            return self._named(found, head)
         if head.method == b"OPTIONS":
-            return Answer(204, [(b"allow", POST_METHODS.encode())])
+            return self._named(Answer(204, [(b"allow", POST_METHODS.encode())]), head)
         entered = self._enter(head)
         if isinstance(entered, Refusal):
             return self._refused(entered, head, kind)
@@ -114,6 +122,11 @@ class DataPlane:
             return refusals.OUT_OF_RESOURCES
         return key
 
+    def _named(self, answer: Answer, head: RequestHead) -> Answer:
+        """The answer with its request's id."""
+        answer.headers.append((REQUEST_ID, self.ids.take(head.request_id).encode()))
+        return answer
+
     def _refused(self, why: Refusal, head: RequestHead, kind: Kind | None = None) -> Answer:
         """The answer, and the record of it, to a request whose body is not read."""
         count(self.counters.refused, why.code)
@@ -129,12 +142,12 @@ class DataPlane:
 
     # --- while it runs ---
 
-    def sample(self, exchange: Exchange, route: LiveRoute, now: float) -> None:
+    def sample(self, exchange: Exchange, found: Found, now: float) -> None:
         """Has it kept why the request goes where it goes, if it is one of the sample or asks for that."""
         asked = exchange.head.explain
         if self.sampler.take() or asked:
-            at = time.time() - (now - exchange.started_at)
-            exchange.explained = self.explanations.begin(exchange.request_id, at, route.spec.service, asked=asked)
+            at, service = time.time() - (now - exchange.started_at), found.asked.spec.service
+            exchange.explained = self.explanations.begin(exchange.request_id, at, service, asked=asked, via=found.via)
 
     def choose(
         self, exchange: Exchange, route: LiveRoute, ready: tuple[LiveEndpoint, ...], ask: Ask, now: float

@@ -47,7 +47,7 @@ class Exchange:
     """One request. `deadline`: loop time at which `expire` is due; `last`: when the whole of it must be over.
 
     `status`: of the answer, once it has begun; `closes`: the connection ends with it. `reason`: why it is refused, or
-    why the last attempt failed. `answered_by`: where the last attempt went.
+    why the last attempt failed. `route`: the service that answers. `answered_by`: where the last attempt went.
     """
 
     __slots__ = (
@@ -75,6 +75,7 @@ class Exchange:
         "loop",
         "reason",
         "request_id",
+        "route",
         "started_at",
         "status",
         "tail",
@@ -100,6 +101,7 @@ class Exchange:
         self.request_id = plane.ids.take(head.request_id)
         self.asked: Asked | Form | None = None
         self.ask: Ask | None = None
+        self.route: LiveRoute | None = None
         self.entry: Entry | None = None
         self.attempts = 0
         self.answered_by: LiveEndpoint | None = None
@@ -185,12 +187,13 @@ class Exchange:
             self._fail(asked)
             return
         self.asked = asked
-        route = entrance.find(self._plane.table, asked.model, self.key)
-        if isinstance(route, Refusal):
-            self._fail(route)
+        found = entrance.find(self._plane.table, asked.model, self.key)
+        if isinstance(found, Refusal):
+            self._fail(found)
             return
+        self.route = route = found.route
         now = self.loop.time()
-        self._plane.sample(self, route, now)
+        self._plane.sample(self, found, now)
         self.ask = ask_for(asked, self.kind, route, self.head.session)
         self.entry = Entry(route, self.key)
         entered = self.entry.ask(self, self.ask.tokens, self.ask.max_tokens, now)
@@ -203,12 +206,11 @@ class Exchange:
 
     def admitted(self, now: float) -> None:
         """It is in: at once, or by its turn in the line."""
-        entry = self.entry
-        assert entry is not None  # noqa: S101 - it was made before
+        entry, route = self.entry, self.route
+        assert entry is not None and route is not None  # noqa: S101, PT018 - both were found before
         if entry.queued_at is not None:
             entry.taken(now)
         self._plane.retries.earn()
-        route = entry.route
         if route.ready:
             self._try(route, route.trials[:1] or route.ready, now)
         else:
@@ -392,8 +394,7 @@ class Exchange:
         now = self.loop.time()
         self._plane.ended(self, now, left=left, cut=self._was_cut, usage=usage)
         entry, self.entry = self.entry, None
-        if entry is None:
-            return
-        account(self, entry.route.counters, now, left=left)
-        if entry.leave(self, *spent(self, usage)):
-            entrance.advance(entry.route, now)
+        if entry is not None:
+            account(self, entry.route.counters, now, left=left)
+            if entry.leave(self, *spent(self, usage)):
+                entrance.advance(entry.route, now)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from llmgw.gateway.admit.auth import LiveKey
+from llmgw.gateway.admit.entrance import stand_in
 from llmgw.gateway.wire import refusal as refusals
 from llmgw.gateway.wire.answer import JSON, Answer
 from llmgw.gateway.wire.refusal import Refusal
@@ -53,7 +54,9 @@ def _health(plane: DataPlane) -> Answer:
 def _models(table: Table, key: LiveKey | None) -> Answer:
     """What can be served, for this key."""
     names = sorted(
-        name for name, route in table.names.items() if route.ready and (key is None or key.may_use(route.spec.service))
+        name
+        for name, route in table.names.items()
+        if _serves(table, route) and (key is None or key.may_use(route.spec.service))
     )
     return _json(200, {"object": "list", "data": [_card(table, name) for name in names]})
 
@@ -62,9 +65,14 @@ def _model(table: Table, key: LiveKey | None, name: str) -> Answer | Refusal:
     route: LiveRoute | None = table.names.get(name)
     if route is None or (key is not None and not key.may_use(route.spec.service)):
         return refusals.unknown_model(name)
-    if not route.ready:
+    if not _serves(table, route):
         return refusals.not_ready(name, route.states())
     return _json(200, _card(table, name))
+
+
+def _serves(table: Table, route: LiveRoute) -> bool:
+    """Whether a request for it is answered now, be it by a fallback."""
+    return bool(route.ready) or stand_in(table, route) is not None
 
 
 def _card(table: Table, name: str) -> dict[str, object]:

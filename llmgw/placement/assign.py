@@ -8,16 +8,16 @@ replica; what finds no place looks once more at everything, to make room and to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from llmgw.model.ids import DeviceId, NodeName, ReplicaId
+from llmgw.model.ids import DeviceId, ReplicaId
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.placement import Assignment, Placement, Rejection, Unplaced
 from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.placement.board import NOWHERE, Board
 from llmgw.placement.candidates import Candidates
-from llmgw.placement.instances import Instance, hidden_replicas, instances_of
+from llmgw.placement.instances import Instance, hidden_because, hidden_replicas, instances_of
 from llmgw.placement.keep import kept
 from llmgw.placement.queue import Queue
 from llmgw.placement.rearrange import FEW_NODES, Rearrangement, preempting, without_moves
@@ -42,15 +42,13 @@ def place(catalog: Catalog, fleet: FleetSnapshot, *, reasons: bool = True) -> Ou
     """The placement of every replica the catalog asks for, or why it has none; without `reasons` only that it has."""
     hidden = hidden_replicas(fleet)
     selection = select(catalog, instances_of(fleet), hidden=bool(hidden))
-    return _Placing(catalog, fleet, selection, hidden).outcome(reasons=reasons)
+    return _Placing(catalog, fleet, selection, hidden_because(fleet, hidden)).outcome(reasons=reasons)
 
 
 class _Placing:
     """One placement while it is computed."""
 
-    def __init__(
-        self, catalog: Catalog, fleet: FleetSnapshot, selection: Selection, hidden: Sequence[NodeName]
-    ) -> None:
+    def __init__(self, catalog: Catalog, fleet: FleetSnapshot, selection: Selection, hidden: str | None) -> None:
         self._services: dict[str, int] = {service.name: position for position, service in enumerate(catalog.services)}
         self._hidden = hidden
         self._board = Board(catalog, fleet)
@@ -132,7 +130,7 @@ class _Placing:
 
     def _place(self, service: ServiceSpec, replica: ReplicaId) -> None:
         if self._hidden and replica not in self._displaced:
-            self._unplaced[replica] = Unplaced(replica, service.name, (), _held(self._hidden))
+            self._unplaced[replica] = Unplaced(replica, service.name, (), self._hidden)
             return
         found = self._best(service, replica)
         if found is not None:
@@ -228,14 +226,6 @@ class _Placing:
 
 def _number(replica: ReplicaId) -> int:
     return int(replica.rpartition("/")[2])
-
-
-def _held(hidden: Sequence[NodeName]) -> str:
-    names = ", ".join(hidden)
-    return (
-        f"it may run on {names}, whose units cannot be seen; "
-        "run `llmgw facts refresh`, or set llmgw_lost: true if the node is gone"
-    )
 
 
 def frozen(fleet: FleetSnapshot, states: Iterable[NodeState]) -> FleetSnapshot:

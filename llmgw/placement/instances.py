@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from llmgw.fleet.published import published, why_unseen
 from llmgw.model.ids import NodeName, ReplicaId
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.nodekit import contract
 
 _WORKING = ("active", "activating", "reloading")
 _NUMBER = re.compile("[0-9]{1,9}")
+_TOLD = 3
+"""Nodes of which the cause is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +172,30 @@ def preference(instance: Instance) -> tuple[bool, bool, int, bool, str]:
 
 def hidden_replicas(fleet: FleetSnapshot) -> tuple[NodeName, ...]:
     """Nodes that may run replicas we cannot see (P9): their facts are unreadable, or llmgw was there before and their
-    units are.
+    units are, or gateways serve what is there.
     """
-    return tuple(sorted(node.name for node in fleet.nodes if node.state is not NodeState.LOST and _hides(node)))
+    served = published(fleet).nodes
+    hide = (node for node in fleet.nodes if node.state is not NodeState.LOST and (node.name in served or _hides(node)))
+    return tuple(sorted(node.name for node in hide))
+
+
+def hidden_because(fleet: FleetSnapshot, hidden: Collection[NodeName]) -> str | None:
+    """Why nothing new is started while these nodes may run it, as a sentence with what mends that; None for none."""
+    if not hidden:
+        return None
+    found = [node for node in fleet.nodes if node.name in hidden]
+    causes = [(node.name, cause) for node in found if (cause := why_unseen(node)) is not None]
+    mend, said = "run `llmgw facts refresh`", ""
+    if causes:
+        first = causes[0][0]
+        there = any(node.name == first and node.facts is not None for node in found)
+        mend = f"mend that there (`llmgw nodes {first}` tells more) and apply again" if there else mend
+        told = causes[:_TOLD]
+        said = f": {told[0][1]}" if len(found) == 1 else f": {'; '.join(f'{name}: {cause}' for name, cause in told)}"
+        said += f"; and {len(causes) - _TOLD} more" if len(causes) > _TOLD else ""
+    gone = "the node is gone" if len(found) == 1 else "a node is gone"
+    names = ", ".join(node.name for node in found)
+    return f"it may run on {names}, whose units cannot be seen{said}; {mend}, or set llmgw_lost: true if {gone}"
 
 
 def _hides(node: Node) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from llmgw.catalog.gateway_secrets import secret_variable
 from llmgw.model.ids import EndpointId, EngineKind, NodeName, ReplicaId
 from llmgw.model.replica import Catalog, ServiceSpec
 from llmgw.model.route import Endpoint, Route, RouteTable
@@ -27,8 +26,10 @@ class Serving:
     device_class: str | None = None
     devices: int | None = None
     max_model_len: int | None = None
-    api_key: str | None = None
-    """Name of the secret that its clients must bring."""
+    api_key_env: str | None = None
+    """The variable by which gateways have the secret that its clients must bring."""
+    unseen: bool = False
+    """Its unit cannot be seen: it is what gateways serve."""
 
 
 def endpoint_id(replica: str, node: str) -> EndpointId:
@@ -64,9 +65,10 @@ class Routes:
         self._gateways = max(1, gateways)
         self._drained = drained
         self._serving: dict[EndpointId, Serving] = {}
+        self._unseen: dict[ReplicaId, set[EndpointId]] = {}
         self._endpoints: dict[str, dict[EndpointId, Endpoint]] = {service.name: {} for service in catalog.services}
         self._built: dict[str, Route] = {}
-        for one in serving:
+        for one in sorted(serving, key=lambda one: one.unseen):
             self.add(one)
 
     def __contains__(self, name: EndpointId) -> bool:
@@ -77,9 +79,16 @@ class Routes:
         return tuple(sorted(name for name in self._endpoints.get(service, ()) if name not in self._drained))
 
     def add(self, one: Serving) -> EndpointId:
-        """Name a replica from now on, in place of an endpoint of the same id; returns that."""
+        """Name a replica from now on, in place of an endpoint of the same id, and of one of the same replica whose unit
+        cannot be seen: it has come elsewhere. Returns its endpoint's id.
+        """
         name = endpoint_id(one.replica, one.node)
         self.remove(name)
+        if one.unseen:
+            self._unseen.setdefault(one.replica, set()).add(name)
+        else:
+            for other in self._unseen.pop(one.replica, ()):
+                self.remove(other)
         self._serving[name] = one
         endpoint = _endpoint(one, name)
         if endpoint is not None and one.service in self._endpoints:
@@ -120,7 +129,7 @@ def _endpoint(one: Serving, name: EndpointId) -> Endpoint | None:
         health_path=one.health.health_path,
         models_path=one.health.models_path,
         process_digest=one.process_digest,
-        api_key_env=None if one.api_key is None else secret_variable(one.api_key),
+        api_key_env=one.api_key_env,
         device_class=one.device_class,
         devices=one.devices,
         max_model_len=one.max_model_len,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What serves: replicas as units say they run, or as a placement will start them."""
+"""What serves: replicas as units say they run, as a placement will start them, or as gateways serve them."""
 
 from __future__ import annotations
 
+from llmgw.catalog.gateway_secrets import secret_variable
 from llmgw.engines.registry import api_key_secret, engine_of
-from llmgw.model.ids import EngineKind, ReplicaId
+from llmgw.model.ids import EngineKind, NodeName, ReplicaId
 from llmgw.model.node import Node, NodeState
 from llmgw.model.placement import Assignment
 from llmgw.model.unit import Readiness, UnitFile
@@ -37,7 +38,7 @@ def from_unit(service: str, unit: contract.ObservedUnit, node: Node) -> Serving 
         process_digest=unit.running_digest or unit.process_digest,
         device_class=_device_class(node, unit.devices),
         devices=len(unit.devices),
-        api_key=unitfile.parse(unit.text).api_key if unit.text and _ASKS_FOR_A_KEY in unit.text else None,
+        api_key_env=_key(unitfile.parse(unit.text).api_key if unit.text and _ASKS_FOR_A_KEY in unit.text else None),
     )
 
 
@@ -54,8 +55,40 @@ def from_assignment(assignment: Assignment, leader: UnitFile, node: Node) -> Ser
         process_digest=leader.process_digest,
         device_class=_device_class(node, devices),
         devices=len(devices),
-        api_key=api_key_secret(assignment.profile),
+        api_key_env=_key(api_key_secret(assignment.profile)),
     )
+
+
+def from_published(one: contract.PublishedEndpoint) -> Serving:
+    """The replica as gateways serve it: its unit cannot be seen now."""
+    replica, _, node = one.id.rpartition("@")
+    usual = Readiness(kind="http")
+    health = Readiness(
+        kind="http",
+        address=one.address,
+        port=one.port,
+        health_path=one.health_path or usual.health_path,
+        models_path=one.models_path or usual.models_path,
+        expect_model=one.model,
+    )
+    return Serving(
+        service=one.service,
+        replica=ReplicaId(replica),
+        node=NodeName(node),
+        engine=EngineKind(one.engine or "unknown"),
+        model=one.model or one.service,
+        health=health,
+        process_digest=one.process_digest,
+        device_class=one.device_class,
+        devices=one.devices,
+        max_model_len=one.max_model_len,
+        api_key_env=one.api_key_env,
+        unseen=True,
+    )
+
+
+def _key(secret: str | None) -> str | None:
+    return None if secret is None else secret_variable(secret)
 
 
 def _device_class(node: Node, uuids: tuple[str, ...]) -> str | None:

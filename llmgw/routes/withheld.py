@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 
+from llmgw.fleet.published import published
 from llmgw.model.ids import EndpointId
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.placement.instances import instances_of
@@ -46,13 +47,16 @@ def _serves_on(taken: Taken, runs: str | None, answered: Container[str]) -> bool
 
 
 def still_drained(fleet: FleetSnapshot, lost_after_s: float) -> frozenset[EndpointId]:
-    """What an earlier run left drained on nodes that have not answered since, as any gateway tells.
+    """What an earlier run left drained on nodes that have not answered since, as any gateway tells; and on nodes whose
+    units cannot be seen, as the bundle says.
 
-    Only for as long as a node may be away before it can count as lost: gateways then have to say whether its replicas
-    fail, and of what is drained they do not (P9).
+    Of silent nodes only for as long as a node may be away before it can count as lost: gateways then have to say
+    whether its replicas fail, and of what is drained they do not (P9).
     """
+    unseen = frozenset(EndpointId(one.id) for one in published(fleet).endpoints if one.draining)
     silent = {node.name for node in fleet.nodes if _is_silent(node, lost_after_s)}
-    return frozenset(name for name in _drained(fleet) if name.rpartition("@")[2] in silent) if silent else frozenset()
+    drained = _drained(fleet) if silent else ()
+    return unseen | frozenset(name for name in drained if name.rpartition("@")[2] in silent)
 
 
 def _is_silent(node: Node, lost_after_s: float) -> bool:

@@ -97,7 +97,7 @@ def test_every_error_has_one_shape(gateway: RunningGateway, engine: MakeEngine) 
     publish(gateway, engine)
     for method, path, status, code in (
         ("GET", "/api/v1/nope", 404, "not-found"),
-        ("GET", "/", 404, "not-found"),
+        ("GET", "/nothing", 404, "not-found"),
         ("POST", "/api/v1/status", 405, "method-not-allowed"),
         ("GET", "/docs", 404, "not-found"),
     ):
@@ -162,12 +162,20 @@ def test_the_console_shows_state_and_escapes_what_others_wrote(gateway: RunningG
     assert b"http" not in fetch(gateway.admin_url + "/admin/console.css")[2]
 
 
+@pytest.mark.parametrize("path", ["/", "/admin/"])
+def test_the_console_is_found_from_the_paths_beside_it(gateway: RunningGateway, engine: MakeEngine, path: str) -> None:
+    publish(gateway, engine)
+    status, headers, _body = fetch(gateway.admin_url + path)
+    assert (status, headers["location"]) == (307, "/admin")
+
+
 def test_with_a_token_nothing_but_health_is_shown_without_it(gateway: RunningGateway, engine: MakeEngine) -> None:
     routes = [route([endpoint(engine())])]
     gateway.generation += 1
     write(gateway.bundle_path, dump_bundle(bundle(gateway.generation, routes, gateway=WITH_TOKEN)))
     eventually(lambda: fetch(gateway.admin_url + "/metrics")[0] == 401, "the token is asked for")
-    for path in ("/api/v1/status", "/metrics", "/admin", "/admin/console.css", "/api/v1/openapi.json", "/nope"):
+    pages = ("/", "/admin", "/admin/", "/admin/console.css")
+    for path in (*pages, "/api/v1/status", "/metrics", "/api/v1/openapi.json", "/nope"):
         for authorization in (
             "",
             "Bearer wrong",
@@ -231,7 +239,9 @@ def test_changed_listeners_are_reported_as_needing_a_restart(tmp_path: Path) -> 
         assert running.get("/api/v1/status")["restart_needed"] == []
         running.publish([], gateway=replace(started, listen="127.0.0.1:1", admin_listen="127.0.0.1:2"))
         assert running.get("/api/v1/status")["restart_needed"] == ["listen"]
-        assert [one["code"] for one in running.get("/api/v1/findings")["findings"]] == ["gateway-restart-needed"]
+        (finding,) = running.get("/api/v1/findings")["findings"]
+        assert finding["code"] == "gateway-restart-needed"
+        assert finding["remedy"] == "systemctl restart llmgw-gateway.service"
     finally:
         running.stop()
 

@@ -24,6 +24,9 @@ from tests.gateway.engine import CHUNKED, LAST_CHUNK, Request, Wire, chunk, even
 from tests.gateway.harness import RunningGateway, bundle, endpoint, eventually, route
 from tests.gateway.workers import LONG_S, Asking, workers
 
+REFUSED = "gateway-reload-refused"
+FAILURES = "llmgw_reload_failures_total"
+
 
 def write_certificate(folder: Path, name: str) -> None:
     """A certificate of its own for 127.0.0.1, in place of the one that is there."""
@@ -63,6 +66,10 @@ def shown_in(folder: Path) -> bytes:
     return ssl.PEM_cert_to_DER_cert((folder / "cert.pem").read_text())
 
 
+def codes(findings: Any) -> list[str]:
+    return [one["code"] for one in findings["findings"]]
+
+
 def until(secure: ssl.SSLSocket, mark: bytes) -> bytes:
     got = b""
     while mark not in got:
@@ -100,9 +107,18 @@ def test_one_process_shows_a_new_certificate_after_a_reload_and_lets_its_streams
             assert certificate(running.url) == shown_in(tmp_path) != first
             until(secure, LAST_CHUNK)
         second = shown_in(tmp_path)
+        assert (codes(running.get("/api/v1/findings")), running.metrics()[FAILURES]) == ([], 0)
+        key = (tmp_path / "key.pem").read_text()
         (tmp_path / "key.pem").write_text("no key at all")
         reload()
         assert certificate(running.url) == second
+        (finding,) = running.get("/api/v1/findings")["findings"]
+        assert (finding["code"], "\n" in finding["message"]) == (REFUSED, False)
+        assert "key.pem: clients cannot be served over TLS" in finding["message"]
+        assert running.metrics()[FAILURES] == 1
+        (tmp_path / "key.pem").write_text(key)
+        reload()
+        assert (codes(running.get("/api/v1/findings")), running.metrics()[FAILURES]) == ([], 1)
     finally:
         running.stop()
 
@@ -129,6 +145,13 @@ def test_workers_show_a_new_certificate_after_a_reload_that_no_client_notices(
         eventually(lambda: "not reloaded" in "".join(gateway.log), "said in the log", LONG_S)
         assert gateway.pids() == pids
         assert certificate(gateway.url) != first
+        (finding,) = gateway.get("findings")["findings"]
+        assert (finding["code"], "cert.pem" in finding["message"]) == (REFUSED, True)
+        eventually(lambda: gateway.metrics()[FAILURES] == 1, "counted, and kept when sums are made", LONG_S)
+        gateway.publish([], **tls(tmp_path), workers=3)
+        eventually(lambda: gateway.get("status")["generation"] == gateway.generation, "in force", LONG_S)
+        remedies = {one["code"]: one["remedy"] for one in gateway.get("findings")["findings"]}
+        assert remedies["gateway-restart-needed"] == "systemctl reload llmgw-gateway.service"
 
 
 @pytest.mark.parametrize("broken", ["cert.pem", "key.pem"])

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from tests.gateway.client import Client, asking, post
+from tests.gateway.client import CHAT, Client, asking, post
 from tests.gateway.conftest import MakeEngine
 from tests.gateway.engine import Request
-from tests.gateway.harness import RunningGateway, endpoint, route
+from tests.gateway.harness import RunningGateway, endpoint, fetch, route
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -65,6 +65,26 @@ def test_a_request_without_one_id_gets_one_that_is_the_same_at_both_ends(
     assert len(names) == 1
     assert seen.values("x-request-id") == names
     assert re.fullmatch(r"[0-9a-f]{16}-[0-9a-f]+", names[0])
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/models"),
+        ("GET", "/v1/models/m"),
+        ("GET", "/healthz"),
+        ("OPTIONS", "/healthz"),
+        ("OPTIONS", CHAT),
+        ("GET", "/nope"),
+    ],
+)
+def test_what_the_gateway_answers_itself_has_an_id_too(
+    gateway: RunningGateway, engine: MakeEngine, method: str, path: str
+) -> None:
+    gateway.publish([route([endpoint(engine())])])
+    assert fetch(gateway.url + path, method, headers={"x-request-id": "mine"})[1].get_all("x-request-id") == ["mine"]
+    first, second = (fetch(gateway.url + path, method)[1]["x-request-id"] for _request in range(2))
+    assert first != second
 
 
 def test_asking_for_an_explanation_is_between_the_client_and_the_gateway(

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from llmgw.decide import decide
+from llmgw.fleet.published import Published
 from llmgw.model.node import FleetSnapshot, Node, NodeState
 from llmgw.model.plan import ActionKind
 from llmgw.nodekit import contract
 from llmgw.placement import assign, board, feasibility, instances, ledger, select
 from llmgw.plan import diff, order, rollouts
+from llmgw.routes import now
 from tests.properties.cases import Case, cases
 from tests.support.fleets import with_facts
 from tests.support.world import World
@@ -141,6 +143,42 @@ def routes_name_only_what_runs(case: Case) -> None:
     world.apply(case.second)
 
 
+def what_cannot_be_read_takes_nothing_out_of_the_routes(case: Case) -> None:
+    """Nor does it start anything a second time, whether the units or all facts of a node are unknown."""
+    victim = case.fleet.nodes[0]
+    for wanted in (case.first, case.second):
+        for forget in (_without_units, _without_facts):
+            world = World(case.fleet)
+            world.apply(case.first)
+            names = [str(service.name) for service in case.first.services if service in wanted.services]
+            before = {name: set(world.routed(name)) for name in names}
+            nodes = tuple(forget(one) if one.name == victim.name else one for one in world.fleet.nodes)
+            world.fleet = dataclasses.replace(world.fleet, nodes=nodes)
+
+            def watch(world: World, before: dict[str, set[str]] = before, *, same: bool = wanted == case.first) -> None:
+                for name, endpoints in before.items():
+                    there = {one for one in endpoints if same or one.endswith(f"@{victim.name}")}
+                    assert there <= set(world.routed(name))
+
+            blind = _watched(world, watch)
+            watch(blind)
+            decision = blind.apply(wanted)
+            started = {str(one.replica) for one in decision.plan.actions if one.kind is ActionKind.CREATE}
+            assert not started & {one.partition("@")[0] for endpoints in before.values() for one in endpoints}
+            assert {one for endpoints in before.values() for one in endpoints if one.endswith(f"@{victim.name}")} <= {
+                str(endpoint.id) for route in decision.routes.routes for endpoint in route.endpoints
+            }
+
+
+def _without_units(node: Node) -> Node:
+    assert node.facts is not None
+    return dataclasses.replace(node, facts=dataclasses.replace(node.facts, units=None))
+
+
+def _without_facts(node: Node) -> Node:
+    return dataclasses.replace(node, state=NodeState.UNSEEN, facts=None, devices=None)
+
+
 def no_device_is_started_on_while_another_has_it(case: Case) -> None:
     """At every step of a plan: what must leave a device has left before another starts there."""
 
@@ -183,6 +221,7 @@ PROPERTIES = [
     rollouts_keep_all_but_max_unavailable,
     routes_name_only_what_runs,
     no_device_is_started_on_while_another_has_it,
+    what_cannot_be_read_takes_nothing_out_of_the_routes,
 ]
 
 
@@ -249,6 +288,10 @@ def _start_all_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollouts, "devices_held", lambda _change: frozenset())
 
 
+def _unread_is_empty(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(now, "published", lambda _fleet: Published())
+
+
 DEFECTS: dict[Callable[[Case], None], Callable[[pytest.MonkeyPatch], None]] = dict(
     zip(
         PROPERTIES,
@@ -263,6 +306,7 @@ DEFECTS: dict[Callable[[Case], None], Callable[[pytest.MonkeyPatch], None]] = di
             _all_at_once,
             _stop_before_publishing,
             _start_all_at_once,
+            _unread_is_empty,
         ],
         strict=True,
     )

@@ -75,6 +75,7 @@ units.result units.since units.restarts units.main_pid units.memory_bytes units.
 units.generation units.text units.memory_report.* units.state units.state_since units.deadline units.reason
 units.progress cordon_mark.* drain_mark.* quarantined.message quarantined.since quarantined.by
 gateway.reachable gateway.generation gateway.endpoints.* gateway.bundle.written_at
+gateway.bundle.endpoints.*
 """
 """Fields that differ from look to look, or that no decision reads but by a finding or a part above."""
 

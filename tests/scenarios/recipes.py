@@ -35,6 +35,8 @@ def applied(hosts: Hosts, folder: Path) -> Files:
 def lost_node(hosts: Hosts, folder: Path) -> Files:
     story = plain(hosts, folder).applied()
     bundle = story.world.fleet.gateways[0].bundle
+    assert bundle is not None
+    bundle = replace(bundle, endpoints=None)
     seen = contract.GatewayFacts(reachable=True, endpoints=story.endpoints(n2="failed"), bundle=bundle)
     gateway = as_json(contract.NodeFacts(collected_at=NOW - 30, gateway=seen))
     return story.files() | {"gw.json": gateway, "n2.unreachable": out_of_reach(600, "No route to host")}
@@ -52,6 +54,24 @@ def unreadable_facts(hosts: Hosts, folder: Path) -> Files:
     whole = plain(hosts, folder).applied().files()
     n2, n3 = whole["n2.json"], whole["n3.json"]
     return whole | {"n2.json": n2[: len(n2) // 2], "previous/n2.json": n2, "n3.json": n3[:9]}
+
+
+def unread_units(hosts: Hosts, folder: Path) -> Files:
+    story = plain(hosts, folder).applied()
+    n2 = story.world.fleet.node("n2")
+    assert n2 is not None
+    assert n2.facts is not None
+    detail = "ManagerError: `systemctl show` failed: Failed to connect to bus: No such file or directory"
+    finding = contract.Finding(
+        "probe-failed",
+        "warn",
+        f"the probe 'units' failed, so its facts are unknown: {detail}",
+        remedy="Mend what it names, then look again.",
+        part="units",
+    )
+    probe = contract.Probe("units", 0.1, ok=False, detail=detail, at=NOW - 30)
+    known = replace(n2.facts, units=None, generation=1, findings=(finding,), probes=(probe,))
+    return story.files(endpoints=True) | {"n2.json": as_json(known)}
 
 
 def gpu_classes(hosts: Hosts, folder: Path) -> Files:
@@ -138,4 +158,5 @@ RECIPES: dict[str, Callable[[Hosts, Path], Files]] = {
     "services-removed": applied,
     "unreachable-node": unreachable_node,
     "unreadable-facts": unreadable_facts,
+    "unread-units": unread_units,
 } | PLACEMENT

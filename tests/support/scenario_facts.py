@@ -77,8 +77,8 @@ class Story:
         self.world.state(name, NodeState.LOST)
         return self
 
-    def files(self) -> dict[str, str]:
-        """The facts cache, by file name."""
+    def files(self, *, endpoints: bool = False) -> dict[str, str]:
+        """The facts cache, by file name; `endpoints`: with those of the bundle."""
         found = {}
         for node in self.world.fleet.nodes:
             if node.facts is not None:
@@ -86,7 +86,8 @@ class Story:
                 found[f"{node.name}.json"] = as_json(replace(node.facts, units=units))
         for gateway in self.world.fleet.gateways:
             if gateway.bundle is not None and f"{gateway.name}.json" not in found:
-                facts = contract.GatewayFacts(reachable=True, endpoints=self.endpoints(), bundle=gateway.bundle)
+                bundle = gateway.bundle if endpoints else replace(gateway.bundle, endpoints=None)
+                facts = contract.GatewayFacts(reachable=True, endpoints=self.endpoints(), bundle=bundle)
                 found[f"{gateway.name}.json"] = as_json(contract.NodeFacts(collected_at=NOW - 30, gateway=facts))
         return found
 

@@ -7,10 +7,12 @@ and tests/fleet.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import assert_never
 
+from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gateway_facts
 from llmgw.decide import Decision, Options, decide
 from llmgw.model.node import FleetSnapshot, NodeState
 from llmgw.model.plan import Fetch, FetchWeights, MarkDevices, Publish, Quarantine, StartMembers, Step, StopMembers
@@ -145,7 +147,8 @@ class World:
 
     def _publish(self, step: Publish, generation: int) -> None:
         self.routes = step.routes
-        bundle = contract.PublishedBundle("/bundle.json", generation, routes_digest(step.routes))
+        digest = routes_digest(step.routes)
+        bundle = contract.PublishedBundle("/bundle.json", generation, digest, endpoints=told_endpoints(step.routes))
         self.fleet = replace(self.fleet, gateways=tuple(replace(one, bundle=bundle) for one in self.fleet.gateways))
 
     def _set(self, name: str, units: tuple[contract.ObservedUnit, ...]) -> None:
@@ -154,6 +157,12 @@ class World:
             for one in self.fleet.nodes
         )
         self.fleet = replace(self.fleet, nodes=nodes)
+
+
+def told_endpoints(routes: RouteTable) -> tuple[contract.PublishedEndpoint, ...] | None:
+    """What a gateway host tells of the bundle with these routes."""
+    text = json.dumps({"routes": asdict(routes)})
+    return gateway_facts.published_endpoints(json.loads(text))
 
 
 def observe(unit: UnitFile, generation: int = 1) -> contract.ObservedUnit:

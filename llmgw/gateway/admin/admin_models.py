@@ -46,7 +46,9 @@ class StatusDocument(Document):
     routes_digest: str | None
     draining: bool
     bundle_problem: str | None = Field(description="Why the newest bundle is not in force; null when it is.")
-    restart_needed: list[str] = Field(description="Settings that changed since the start and need a restart to count.")
+    restart_needed: list[str] = Field(
+        description="Settings that changed since the start and need a restart, or with workers a reload, to count."
+    )
     services: int
     requests_in_flight: int
     endpoints_by_state: dict[str, int]
@@ -222,6 +224,9 @@ class RequestItem(BaseModel):
     request_id: str
     at: float = Field(description="When its first byte came; seconds of Unix time.")
     service: str = Field(description="The service that it asked for.")
+    via: str | None = Field(
+        description="Why another service answers: `split` or `fallback`; null when the one asked for does."
+    )
     asked: bool = Field(description="Whether the client asked for the explanation; else it is one of the sample.")
     endpoint: str | None = Field(description="Where it was sent last; null when it was sent nowhere.")
     attempts: int
@@ -241,6 +246,9 @@ class ExplainDocument(Document):
     request_id: str
     at: float = Field(description="When its first byte came; seconds of Unix time.")
     service: str = Field(description="The service that it asked for.")
+    via: str | None = Field(
+        description="Why another service answers: `split` or `fallback`; null when the one asked for does."
+    )
     asked: bool = Field(description="Whether the client asked for the explanation; else it is one of the sample.")
     attempts: list[AttemptItem] = Field(description="In order; empty when it was sent nowhere.")
     record: RecordItem | None = Field(description="What became of it; null while it runs.")

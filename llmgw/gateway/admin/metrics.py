@@ -53,7 +53,10 @@ class TrafficCollector:
                 "llmgw_bundle_loaded_timestamp_seconds", "When it came into force.", [], [([], plane.table.loaded_at)]
             )
         yield _counter(
-            "llmgw_reload_failures_total", "Bundles that were not taken.", [], [([], counters.reload_failures)]
+            "llmgw_reload_failures_total",
+            "Bundles that were not taken, and reloads that were refused.",
+            [],
+            [([], counters.reload_failures)],
         )
         yield _counter(
             "llmgw_rejected_total",

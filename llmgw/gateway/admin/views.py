@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from llmgw.gateway.admin.admin_models import (
@@ -31,13 +31,14 @@ from llmgw.gateway.processes.reload import BundleFile
 from llmgw.gateway.table import LiveEndpoint, LiveRoute
 
 KEY_REMEDY = "set it in llmgw_gateway_secrets and run the playbook llmgw.fleet.gateway"
+RELOAD_REMEDY = "mend that, then systemctl reload llmgw-gateway.service"
 SEVERITIES = ("block", "error", "warn", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The documents of one gateway. `started_with`: settings of the bundle that were taken at start and only then.
-    `table` numbers are the sums over `processes`.
+    """The documents of one gateway. `started_with`: settings of the bundle that were taken at start and only then;
+    `reloaded`: those of them that a reload takes in too. `table` numbers are the sums over `processes`.
     """
 
     plane: DataPlane
@@ -46,6 +47,7 @@ class Views:
     started_at: float
     started_with: Mapping[str, object]
     processes: Processes
+    reloaded: Container[str] = ()
 
     @property
     def _generation(self) -> int | None:
@@ -199,10 +201,15 @@ class Views:
         for name in sorted(self.plane.table.missing_secrets):
             text = f"routes name the variable {name} for an engine's key, and this gateway does not have it"
             found.append(FindingView("engine-key-missing", "warn", text, None, KEY_REMEDY))
-        if self._restart_needed():
-            changed = ", ".join(self._restart_needed())
-            text = f"settings of the gateway changed since it started: {changed}"
-            found.append(FindingView("gateway-restart-needed", "warn", text, None, "restart llmgw-gateway.service"))
+        if self.plane.reload_problem is not None:
+            text = f"the last reload did not go through; what it did not replace goes on: {self.plane.reload_problem}"
+            found.append(FindingView("gateway-reload-refused", "warn", text, None, RELOAD_REMEDY))
+        needed = self._restart_needed()
+        if needed:
+            text = f"settings of the gateway changed since it started: {', '.join(needed)}"
+            how = "reload" if all(name in self.reloaded for name in needed) else "restart"
+            remedy = f"systemctl {how} llmgw-gateway.service"
+            found.append(FindingView("gateway-restart-needed", "warn", text, None, remedy))
         found = sorted(set(found), key=_rank)
         return FindingsDocument(generation=self._generation, findings=found)
 

@@ -6,17 +6,17 @@ Everything that a request takes here it gives back by `leave`, whatever becomes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from llmgw.gateway.admit import limit_refusals
 from llmgw.gateway.admit.admission import Full, busy
-from llmgw.gateway.counters import count
 from llmgw.gateway.wire import refusal as refusals
 from llmgw.gateway.wire.refusal import Refusal
 
 if TYPE_CHECKING:
     from llmgw.gateway.admit.auth import LiveKey
     from llmgw.gateway.exchange import Exchange
+    from llmgw.gateway.records.explain import Via
     from llmgw.gateway.table import LiveRoute, Table
 
 QUEUE_TIMEOUT_S = 30.0
@@ -25,9 +25,17 @@ NO_KEY_NAME = ""
 """Under which those wait who brought no key, as none is asked for."""
 
 
-def find(table: Table, model: str, key: LiveKey | None) -> LiveRoute | Refusal:
+class Found(NamedTuple):
+    """The service that answers, the one that was `asked` for, and `via` what the one is not the other (None: it is)."""
+
+    route: LiveRoute
+    asked: LiveRoute
+    via: Via | None = None
+
+
+def find(table: Table, model: str, key: LiveKey | None) -> Found | Refusal:
     """The service that answers for `model` now: the one of that name, the one that a share of its requests goes to, or
-    one that stands in while it has no replica; or why none does.
+    one that stands in while it has no replica. Where none of them can, the one of that name; or why there is none.
     """
     if table.bundle is None:
         return refusals.NO_BUNDLE
@@ -38,15 +46,15 @@ def find(table: Table, model: str, key: LiveKey | None) -> LiveRoute | Refusal:
     if split is not None and route.sampler.take():
         other = table.routes.get(split.service)
         if other is not None and other.ready:
-            return other
-    if route.ready:
-        return route
-    for name in route.spec.fallbacks:
-        other = table.routes.get(name)
-        if other is not None and other.ready:
-            return other
-    count(route.counters.requests, refusals.SERVICE_UNAVAILABLE)
-    return refusals.not_ready(model, route.states())
+            return Found(other, route, "split")
+    other = None if route.ready else stand_in(table, route)
+    return Found(route, route) if other is None else Found(other, route, "fallback")
+
+
+def stand_in(table: Table, route: LiveRoute) -> LiveRoute | None:
+    """The fallback that answers while the service has no replica that does; None: none can."""
+    others = (table.routes.get(name) for name in route.spec.fallbacks)
+    return next((other for other in others if other is not None and other.ready), None)
 
 
 class Entry:
@@ -65,6 +73,8 @@ class Entry:
     def ask(self, exchange: Exchange, prompt_tokens: int, max_tokens: int | None, now: float) -> Refusal | bool:
         """True: it is in. False: it waits, until `exchange.admitted` or `exchange.turned_away`. Else why not."""
         route, key = self.route, self._key
+        if not route.ready:
+            return refusals.not_ready(route.spec.served_name, route.states())
         priority, name = (0, NO_KEY_NAME) if key is None else (key.priority, key.name)
         line = route.line if route.line.max_queue or len(route.line) else None
         full = busy(route, key, line, priority=priority, key_name=name)
@@ -107,6 +117,10 @@ class Entry:
     def _enter(self) -> None:
         self._inside = True
         self.route.in_flight += 1
+
+    def queue_s(self, now: float) -> float | None:
+        """Seconds that it waited, or has waited so far. None: it was never let in, nor into the line."""
+        return self.waited_s if self.queued_at is None else now - self.queued_at
 
     @property
     def counts_tokens(self) -> bool:

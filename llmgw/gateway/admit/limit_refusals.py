@@ -35,16 +35,32 @@ def queue_timeout(model: str, waited_s: float, wait_s: float | None) -> Refusal:
     return Refusal(_TOO_MANY, "queue_timeout", text, retry_after_s=retry_after(wait_s))
 
 
-def requests_per_minute(limit: int, after_s: float) -> Refusal:
-    """The key has used up its requests. `limit`: as in the catalog, over all gateways."""
-    text = f"This API key may make {limit:,} requests a minute, and has made them. Try again later."
+def requests_per_minute(limit: int, after_s: float, share: int = 1) -> Refusal:
+    """The key has used up its requests. `limit`: as in the catalog, over all gateways; `share`: processes of them all,
+    among which it is divided.
+    """
+    if share == 1:
+        text = f"This API key may make {limit:,} requests a minute, and has made them. Try again later."
+    else:
+        text = (
+            f"This API key may make {limit:,} requests a minute, {_divided(share)}, and the one that got this request"
+            " may let no more through now. Try again later."
+        )
     return Refusal(_TOO_MANY, "key_requests_per_minute", text, retry_after_s=retry_after(after_s))
 
 
-def tokens_per_minute(limit: int, tokens: int, after_s: float) -> Refusal:
-    """The key has too few tokens left for `tokens` more, prompt and answer together."""
+def tokens_per_minute(limit: int, tokens: int, after_s: float, share: int = 1) -> Refusal:
+    """The key has too few tokens left for `tokens` more, prompt and answer together. `share`: as above."""
+    if share == 1:
+        left = "and has too few left for this request"
+    else:
+        left = f"{_divided(share)}, and the one that got this request has too few left for it"
     text = (
-        f"This API key may use {limit:,} tokens a minute, in and out, and has too few left for this request"
-        f" (about {tokens:,} with its answer). Try again later."
+        f"This API key may use {limit:,} tokens a minute, in and out, {left} (about {tokens:,} with its answer)."
+        " Try again later."
     )
     return Refusal(_TOO_MANY, "key_tokens_per_minute", text, retry_after_s=retry_after(after_s))
+
+
+def _divided(share: int) -> str:
+    return f"divided evenly among the {share} processes of the gateways"

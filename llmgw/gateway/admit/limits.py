@@ -29,7 +29,7 @@ def portion(limit: int, share: int) -> int:
 class Bucket:
     """What of one limit is used. `limit`: a minute's worth at all processes, of which `share` keep it together."""
 
-    __slots__ = ("_at", "_full", "_per_s", "_used", "limit")
+    __slots__ = ("_at", "_full", "_per_s", "_used", "limit", "share")
 
     def __init__(self, limit: int, share: int) -> None:
         self._used = self._at = self._per_s = 0.0
@@ -42,7 +42,7 @@ class Bucket:
         before, self._per_s = self._per_s, limit / share / MINUTE_S
         if self._per_s < before:
             self._used *= self._per_s / before
-        self.limit = limit
+        self.limit, self.share = limit, share
         # However small a part is, it must let one request through.
         self._full = max(1.0, limit / share)
 
@@ -113,11 +113,11 @@ class KeyLimits:
         if requests is not None:
             after = requests.lacks_s(1, now)
             if after > 0:
-                return requests_per_minute(requests.limit, after)
+                return requests_per_minute(requests.limit, after, requests.share)
         if bucket is not None:
             after = bucket.lacks_s(tokens, now)
             if after > 0:
-                return tokens_per_minute(bucket.limit, tokens, after)
+                return tokens_per_minute(bucket.limit, tokens, after, bucket.share)
             bucket.take(tokens)
         if requests is not None:
             requests.take(1)

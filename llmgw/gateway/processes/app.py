@@ -21,6 +21,7 @@ from llmgw.gateway.admin.admin import Pages, admin_app
 from llmgw.gateway.admin.guard import Guard, check_exposed
 from llmgw.gateway.admin.request_views import KeptHere, RequestViews
 from llmgw.gateway.admin.views import Views
+from llmgw.gateway.dataplane import DataPlane
 from llmgw.gateway.endpoints.load_poller import LoadPoller
 from llmgw.gateway.endpoints.prober import Prober
 from llmgw.gateway.processes import handover
@@ -103,7 +104,10 @@ class Gateway:
         try:
             self._data.renew_certificate()
         except LlmgwError as error:
+            self.plane.reload_refused(str(error))
             log.error("the certificate that is in use stays in use", problem=str(error))  # noqa: TRY400
+        else:
+            self.plane.reload_problem = None
 
     async def stop(self) -> None:
         """Takes no new connections, lets requests finish within the drain timeout, then ends."""
@@ -127,6 +131,7 @@ class Running(Protocol):
 
     url: str
     admin_url: str
+    plane: DataPlane
 
     @property
     def requests(self) -> int:
@@ -204,7 +209,8 @@ async def _reload(gateway: Running, work: Callable[[], Awaitable[None]], started
     log.info("reloading")
     try:
         await work()
-    except Exception:
+    except Exception as error:
+        gateway.plane.reload_refused(f"{type(error).__name__}: {error}")
         log.exception("the gateway is not reloaded")
     finally:
         notify(_ready(gateway))  # of the code that goes on; new code says so itself

@@ -43,8 +43,8 @@ FIRST_PROBES_S = 2.0
 LOOK_S = 0.05
 GATEWAY = "the gateway"
 ADMIN_DRAIN_S = 2.0
-LISTENERS = ("listen", "admin_listen")
-"""Settings whose sockets go on whatever the bundle says."""
+RELOADED = frozenset({"workers", "tls_certificate", "tls_key"})
+"""Settings that a reload takes in, as it replaces the workers; the sockets go on whatever the bundle says."""
 
 MOST_HASH_SEED = 1 << 32
 """Of PYTHONHASHSEED (docs.python.org, "Command line and environment")."""
@@ -123,10 +123,12 @@ class Control:
         try:
             await self.supervisor.replace(self._size())
         except LlmgwError as error:
+            self.plane.reload_refused(str(error))
             log.error("not all workers are replaced: those that there are go on", problem=str(error))  # noqa: TRY400
             return
         now = started_with(self._settings, self.table.gateway)
-        self._started_with.update({name: value for name, value in now.items() if name not in LISTENERS})
+        self._started_with.update({name: value for name, value in now.items() if name in RELOADED})
+        self.plane.reload_problem = None
         log.info("all workers are replaced", workers=self.supervisor.size)
 
     def _begin(self, bound: socket.socket) -> None:
@@ -140,7 +142,7 @@ class Control:
     async def _tell(self, bound: socket.socket) -> None:
         """Serves the admin API at the socket."""
         self.processes.look(time.monotonic())
-        views = Views(self.plane, self._file, version(), self._started_at, self._started_with, self.processes)
+        views = Views(self.plane, self._file, version(), self._started_at, self._started_with, self.processes, RELOADED)
         requests = RequestViews(self.processes, self.processes, self.table)
         host, port = bound.getsockname()[:2]
         app = Guard(admin_app(views, self._pages, requests), self.table, Address(host, port))
@@ -160,6 +162,7 @@ class Control:
                 await try_new_code()
                 tls_context(self.table.gateway)
             except LlmgwError as error:
+                self.plane.reload_refused(str(error))
                 log.error("not reloaded: everything goes on as it is", problem=str(error))  # noqa: TRY400
                 return
             assert self._admin is not None  # noqa: S101 - started
@@ -181,7 +184,8 @@ class Control:
                         started_at=self._started_at,
                     )
                 )
-            except OSError:
+            except OSError as error:
+                self.plane.reload_refused(f"the new code cannot be run: {error}")
                 log.exception("the new code cannot be run: everything goes on as it is")
                 self.supervisor.go_on()
                 await self._tell(socket.socket(fileno=admin))

@@ -33,7 +33,8 @@ def record_of(exchange: Exchange, now: float, *, left: bool, cut: bool, usage: U
     """What is kept of it. `now`: loop time of its end; `left`: its client left; `cut`: its answer broke off."""
     tail = exchange.tail
     end: End = "client_left" if left else "cut" if cut else "complete" if tail is not None else "refused"
-    entry, asked, key, answered_by = exchange.entry, exchange.asked, exchange.key, exchange.answered_by
+    route, entry, asked = exchange.route, exchange.entry, exchange.asked
+    key, answered_by = exchange.key, exchange.answered_by
     started_at, first_at, parent = exchange.started_at, exchange.first_byte_at, exchange.head.traceparent
     duration_s = now - started_at
     return RequestRecord(
@@ -41,7 +42,7 @@ def record_of(exchange: Exchange, now: float, *, left: bool, cut: bool, usage: U
         time.time() - duration_s,
         "POST",  # no other method gets so far
         PATH_TEXTS[exchange.kind.line],
-        None if entry is None else entry.route.spec.service,
+        None if route is None else route.spec.service,
         None if asked is None else asked.model,
         None if key is None else key.spec.name,
         None if answered_by is None else answered_by.spec.id,
@@ -49,7 +50,7 @@ def record_of(exchange: Exchange, now: float, *, left: bool, cut: bool, usage: U
         exchange.reason,
         None if asked is None else asked.stream,
         exchange.attempts or None,
-        None if entry is None else entry.waited_s,
+        None if entry is None else entry.queue_s(now),
         None if first_at is None else first_at - started_at,
         duration_s,
         exchange.bytes_in,

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -27,6 +27,9 @@ MOST_LEFT_OUT: Final = 16
 
 Document = dict[str, Any]
 """Strings, numbers, lists and dictionaries. What is not known is None or absent."""
+
+Via = Literal["split", "fallback"]
+"""Why another service answers than the one that was asked for: it has a share of the requests, or stands in."""
 
 _WHOLE: Final = 1 << 64
 GOLDEN: Final = 0x9E3779B97F4A7C15
@@ -85,13 +88,16 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
 
 
 class Explained(msgspec.Struct, gc=False):
-    """One request, while it runs and after. `asked`: the client asked for it. `record`: None until it is over."""
+    """One request, while it runs and after. `service`: the one that was asked for; `via`: why another one answers, or
+    refuses (None: none does). `asked`: the client asked for the explanation. `record`: None until it is over.
+    """
 
     request_id: str
     at: float
     service: str
     asked: bool
     attempts: list[Attempt]
+    via: Via | None = None
     record: RequestRecord | None = None
 
     def chose(
@@ -138,9 +144,9 @@ class Explanations:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def begin(self, request_id: str, at: float, service: str, *, asked: bool) -> Explained:
+    def begin(self, request_id: str, at: float, service: str, *, asked: bool, via: Via | None = None) -> Explained:
         """Keeps one more request. `at`: Unix time."""
-        explained = Explained(request_id, at, service, asked, [])
+        explained = Explained(request_id, at, service, asked, [], via)
         self._kept.append(explained)
         return explained
 
@@ -172,8 +178,13 @@ def newest(of_each: Iterable[Iterable[Document]], limit: int) -> list[Document]:
 
 
 def _of(explained: Explained, service: str) -> bool:
-    """Whether the request asked for the service, or came to it as a fallback."""
-    return explained.service == service or any(attempt.service == service for attempt in explained.attempts)
+    """Whether the request asked for the service, or came to it by a split or as a fallback."""
+    record = explained.record
+    return (
+        explained.service == service
+        or any(attempt.service == service for attempt in explained.attempts)
+        or (record is not None and record.service == service)
+    )
 
 
 def _brief(explained: Explained) -> Document:
@@ -182,6 +193,7 @@ def _brief(explained: Explained) -> Document:
         "request_id": explained.request_id,
         "at": explained.at,
         "service": explained.service,
+        "via": explained.via,
         "asked": explained.asked,
         "endpoint": attempts[-1].endpoint if attempts else None,
         "attempts": len(attempts),

@@ -71,6 +71,7 @@ def _gateway(host: Host, world: World) -> contract.NodeFacts:
         for route in routes
         for endpoint in route.endpoints
     )
+    bundle = None if bundle is None else replace(bundle, endpoints=None)  # every unit is seen, so nobody needs them
     known = contract.GatewayFacts(reachable=True, generation=boxes.GENERATION, endpoints=endpoints, bundle=bundle)
     return boxes.gateway(host, known)
 

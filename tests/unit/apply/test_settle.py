@@ -19,7 +19,7 @@ from llmgw.fleet.hosts import Host
 from llmgw.nodekit import contract
 from llmgw.routes.codec import load_bundle
 from tests.support.fleets import facts, fleet, node
-from tests.support.world import World
+from tests.support.world import World, told_endpoints
 
 NOW = 2000.0
 NAMES = ("n1", "n2", "n3")
@@ -245,3 +245,29 @@ def test_a_node_that_stays_away_is_named_again_so_that_gateways_can_tell_whether
     site.answers("n1")
     publishes = [step for step in site.plan()["steps"] if step["kind"] == "publish"]
     assert not site.published(publishes[-1])["chat/0@n1"]
+
+
+def forget_units(site: Site, name: str, bundle: contract.PublishedBundle) -> list[str]:
+    """The node answers and cannot tell its units; the gateway goes by this bundle. Returns who answered."""
+    told = contract.GatewayFacts(reachable=True, bundle=bundle)
+    store.save(site.folder / "facts", "gw", facts("gw", gateway=told, collected_at=site.now))
+    answered = site.answers()
+    store.save(site.folder / "facts", name, facts(name, units=None, generation=1, collected_at=site.now))
+    return answered
+
+
+def test_a_node_whose_units_cannot_be_read_after_the_failure_stays_in_the_routes(site: Site) -> None:
+    known = verdict.BEGIN
+    assert site.world.routes is not None
+    bundle = contract.PublishedBundle("/b.json", 1, "sha256:x", endpoints=told_endpoints(site.world.routes))
+    assert site.settle(dict(known), forget_units(site, "n1", bundle)) == (SERVE, [])
+
+
+def test_where_nobody_tells_the_routes_every_gateway_keeps_those_that_it_has(site: Site) -> None:
+    answered = forget_units(site, "n1", contract.PublishedBundle("/b.json"))
+    made = actions.settle(site.request(answered=frozenset(answered)), site.folder / "settled")
+    (step,) = made["steps"]
+    assert step["hosts"] == []
+    (line,) = made["lines"]
+    assert line.startswith("The gateways keep the routes that they have")
+    assert "the units of n1 cannot be seen" in line

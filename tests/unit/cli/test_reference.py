@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 import typer
+from annotated_types import Ge, Le
 
+from llmgw.catalog.schema.gateway import Gateway
 from llmgw.cli import exits
 from llmgw.cli.main import _COMMANDS
 
@@ -35,6 +37,13 @@ def words(command: Any) -> Iterator[str]:
 @pytest.mark.parametrize("name", _COMMANDS)
 def test_every_command_is_named(name: str) -> None:
     assert f"`llmgw {name}" in TEXT
+
+
+def test_a_gateway_takes_as_many_workers_as_the_catalog() -> None:
+    command = typer.main.get_command(importlib.import_module(_COMMANDS["gateway"]).app)
+    (option,) = (one for one in command.params if "--workers" in one.opts)
+    catalogs = {limit for limit in Gateway.model_fields["workers"].metadata if isinstance(limit, Ge | Le)}
+    assert catalogs == {Ge(option.min), Le(option.max)}  # type: ignore[attr-defined]
 
 
 def test_no_option_is_named_that_is_not_there() -> None:

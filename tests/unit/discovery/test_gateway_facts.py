@@ -7,7 +7,12 @@ import json
 
 import pytest
 
-from ansible_collections.llmgw.fleet.plugins.module_utils.contract import EndpointHealth, GatewayFacts, PublishedBundle
+from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
+    EndpointHealth,
+    GatewayFacts,
+    PublishedBundle,
+    PublishedEndpoint,
+)
 from ansible_collections.llmgw.fleet.plugins.module_utils.discovery import gateway_facts
 from ansible_collections.llmgw.fleet.plugins.module_utils.host import Response
 from tests.support.fake_host import FakeHost
@@ -38,6 +43,34 @@ def test_the_bundle_is_identified_and_its_routes_stay_where_they_are() -> None:
     assert facts == GatewayFacts(bundle=PublishedBundle(PATH, 7, "sha256:ab", 1.5))
     assert findings == ()
     assert "secret" not in repr(facts)
+
+
+def test_of_its_routes_the_endpoints_are_told_sorted() -> None:
+    endpoint = {
+        "id": "chat/0@n1",
+        "address": "10.0.0.1",
+        "port": 18000,
+        "engine": "vllm",
+        "draining": True,
+        "weight": 1,
+    }
+    routes = {"routes": [{"service": "chat", "endpoints": [endpoint | {"id": "chat/1@n2"}, endpoint], "admission": {}}]}
+    text = json.dumps({"generation": 7, "routes": routes})
+    facts, findings = gateway_facts.read_gateway(FakeHost({PATH: text}), PATH, None, None)
+    assert facts.bundle is not None
+    assert facts.bundle.endpoints is not None
+    assert [one.id for one in facts.bundle.endpoints] == ["chat/0@n1", "chat/1@n2"]
+    first = PublishedEndpoint("chat/0@n1", "chat", "10.0.0.1", 18000, "vllm", draining=True)
+    assert facts.bundle.endpoints[0] == first
+    assert findings == ()
+
+
+@pytest.mark.parametrize(
+    "routes", [None, [], {"routes": [{}]}, {"routes": [{"service": "chat", "endpoints": [{"id": "chat/0@n1"}]}]}]
+)
+def test_endpoints_that_cannot_all_be_told_are_unknown(routes: object) -> None:
+    facts, _ = gateway_facts.read_gateway(FakeHost({PATH: json.dumps({"routes": routes})}), PATH, None, None)
+    assert facts.bundle == PublishedBundle(PATH)
 
 
 def test_no_bundle_yet_is_nothing_wrong() -> None:

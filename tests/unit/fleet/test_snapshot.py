@@ -298,6 +298,15 @@ def test_a_host_may_be_node_and_gateway_at_once_and_nodes_are_sorted() -> None:
     assert fleet.taken_at == NOW
 
 
+def test_of_a_gateway_that_could_not_be_looked_at_it_is_not_known_that_it_has_no_bundle() -> None:
+    failed = contract.Probe("gateway", 5.0, ok=False, detail="TimeoutError: no time was left for it")
+    known = {"gw": Stored(replace(FACTS, probes=(failed,))), "new": Stored(FACTS)}
+    hosts = [Host(name, node=False, gateway=True) for name in known]
+    first, second = build_snapshot(hosts, known, View(NOW)).gateways
+    assert first.bundle == contract.PublishedBundle("")
+    assert second.bundle is None
+
+
 def joined(lost: frozenset[str] = frozenset()) -> FleetSnapshot:
     """Two nodes in one domain and one fabric, in which n2 has a LID that is not its own."""
     variables = {"llmgw_fabrics": {"ib-a": by_pci(1)}}

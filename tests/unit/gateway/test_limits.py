@@ -162,6 +162,17 @@ def test_limits_are_divided_among_gateways_and_workers() -> None:
     assert refused.retry_after_s == 4
 
 
+@pytest.mark.parametrize("limit", ["rpm", "tpm"])
+def test_a_refusal_says_that_the_limit_is_divided_only_where_it_is(limit: str) -> None:
+    for share, divided in ((1, False), (2, True)):
+        limits = KeyLimits(**{limit: 300}, share=share)
+        while (refused := limits.admit(0.0, 10)) is None:
+            pass
+        assert "300" in refused.message
+        assert ("divided evenly among the 2 processes of the gateways" in refused.message) is divided
+        assert ("has made them" in refused.message) is (limit == "rpm" and not divided)
+
+
 def test_a_part_that_is_less_than_one_request_still_lets_one_through() -> None:
     limits = KeyLimits(rpm=2, share=8)
     assert limits.admit(0.0, 0) is None

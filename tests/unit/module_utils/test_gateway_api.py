@@ -121,6 +121,16 @@ def test_no_gateway_has_nothing_to_see_and_a_mute_one_is_an_obstacle() -> None:
     assert (old.complete, old.unready) == (False, ("chat/0",))
 
 
+@pytest.mark.parametrize(("token", "why"), [(None, "it asks for its admin token"), ("old", "does not take the admin")])
+def test_a_gateway_that_wants_its_admin_token_is_told_from_one_that_sees_no_engine(token: str | None, why: str) -> None:
+    gateway = Gateway(Response(401, b'{"error": {}}'))
+    seen = gateway_api.wait_ready(gateway, URL, token, 7, ("chat/0",), timeout_s=0.2)
+    assert (seen.complete, seen.refused, seen.unready) == (False, True, ("chat/0",))
+    assert why in seen.detail
+    assert "llmgw_gateway_admin_token_file" in seen.detail
+    assert wait_ready(Gateway(TIMEOUT), "chat/0", timeout_s=0.2).refused is False
+
+
 def test_a_gateway_that_goes_by_newer_routes_without_what_was_started_is_not_waited_for() -> None:
     seen = wait_ready(Gateway(sees(8, other_0="ready")), "chat/0", timeout_s=60)
     assert (seen.complete, seen.detail) == (False, "chat/0 is unknown")

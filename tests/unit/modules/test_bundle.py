@@ -154,6 +154,7 @@ class Admin(http.server.BaseHTTPRequestHandler):
 
     in_flight = 2
     good = 0
+    status = 200
     authorization: str | None = None
     when_asked: Callable[[], object] | None = None
 
@@ -170,7 +171,7 @@ class Admin(http.server.BaseHTTPRequestHandler):
         type(self).in_flight -= 1
         type(self).good += 1
         body = json.dumps({"format_version": 1, "generation": 3, "endpoints": endpoints}).encode()
-        self.send_response(200)
+        self.send_response(type(self).status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -181,7 +182,7 @@ class Admin(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def admin_url() -> Iterator[str]:
-    Admin.in_flight, Admin.good, Admin.authorization, Admin.when_asked = 2, 7, None, None
+    Admin.in_flight, Admin.good, Admin.status, Admin.authorization, Admin.when_asked = 2, 7, 200, None, None
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Admin) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -221,6 +222,22 @@ def test_a_run_that_is_overtaken_while_it_waits_fails_before_the_plan_goes_on(
         refused = publish(3, admin_url=admin_url, force=True, **waiting)
         assert refused["failed"] is refused["overtaken"] is True
         assert "another controller is ahead" in refused["msg"]
+
+
+def test_a_gateway_that_wants_its_admin_token_is_no_engine_that_cannot_be_reached(
+    publish: Publish, tmp_path: Path, admin_url: str
+) -> None:
+    (tmp_path / "token").write_text("old")
+    Admin.status = 401
+    given = {"admin_token_file": str(tmp_path / "token")}
+    for more, why in (({}, "asks for its admin token"), (given, "does not take the admin token")):
+        failed = publish(3, admin_url=admin_url, ready=["chat/0@n1"], ready_timeout_s=1, **more)
+        assert (failed["failed"], failed["unready"]) == (True, ["chat/0@n1"])
+        assert why in failed["msg"]
+        assert "llmgw_gateway_admin_token_file" in failed["msg"]
+        assert "engine" not in failed["msg"]
+    answer = publish(3, admin_url=admin_url, drain=["chat/0@n1"], drain_timeout_s=1, reload_timeout_s=0)
+    assert "llmgw_gateway_admin_token_file" in answer["detail"]
 
 
 def test_canaries_are_counted_once_the_gateway_sees_them_and_judged_by_nobody(publish: Publish, admin_url: str) -> None:

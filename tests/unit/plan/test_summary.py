@@ -79,7 +79,7 @@ def test_what_is_the_same_of_several_replicas_of_a_service_is_told_once() -> Non
 
 
 def test_a_stop_on_a_node_of_which_only_the_engines_are_unknown_is_made() -> None:
-    unread = {NodeName("n1"): "its engines could not be read"}
+    unread = {NodeName("n1"): "could not tell its engines"}
     waves = (Wave("x", (StopMembers(((NodeName("n1"), UnitName("u")),)),)),)
     stops = Plan(PLAN_FORMAT, 7, (action(ActionKind.STOP, 1),), waves, untouched=unread)
     assert summary_line(stops) == "Plan: 1 to stop."

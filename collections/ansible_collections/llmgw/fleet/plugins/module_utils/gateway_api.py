@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from ansible_collections.llmgw.fleet.plugins.module_utils.host import Host, Response
 
 ENDPOINTS_PATH = "/api/v1/endpoints"
+_UNAUTHORIZED = 401
+_ASKED_WITHOUT = (
+    "it asks for its admin token (HTTP status 401), as gateway.admin_token_sha256 in the catalog says: let "
+    "llmgw_gateway_admin_token_file in the inventory name the file on the gateway's host that holds the token"
+)
+_ASKED_WITH_ANOTHER = (
+    "it does not take the admin token that it was given (HTTP status 401): the file on the gateway's host that "
+    "llmgw_gateway_admin_token_file in the inventory names must hold the token of gateway.admin_token_sha256 in the "
+    "catalog"
+)
 _ASK_TIMEOUT_S = 3.0
 _FIRST_DELAY_S = 0.05
 _LAST_DELAY_S = 1.0
@@ -32,7 +42,8 @@ class Answers(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a gateway says now. `runs` is False when its port is closed; `trouble` says why nothing could be read.
+    """What a gateway says now. `runs` is False when its port is closed; `trouble` says why nothing could be read, and
+    `refused` that it is for want of the admin token.
 
     `in_flight`: requests by endpoint; None for an endpoint whose number it does not tell.
     `states`: what its probes found; `details`: why that is not ready. `answers`: of the endpoints of which it tells.
@@ -45,15 +56,19 @@ class Reading(NamedTuple):
     states: Mapping[str, str | None] = {}
     details: Mapping[str, str | None] = {}
     answers: Mapping[str, Answers] = {}
+    refused: bool = False
 
 
 class Seen(NamedTuple):
-    """Whether the gateway's own probes found the endpoints ready. `detail` says what is missing, `unready` which."""
+    """Whether the gateway's own probes found the endpoints ready. `detail` says what is missing, `unready` which.
+    `refused`: it tells nothing without the right admin token.
+    """
 
     complete: bool
     detail: str
     waited_s: float
     unready: tuple[str, ...] = ()
+    refused: bool = False
 
 
 class Drained(NamedTuple):
@@ -69,16 +84,19 @@ class Drained(NamedTuple):
 def read(host: Host, admin_url: str, token: str | None, timeout_s: float = _ASK_TIMEOUT_S) -> Reading:
     """One reading of the admin API; never raises."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return understand(host.fetch(admin_url.rstrip("/") + ENDPOINTS_PATH, timeout_s, headers))
+    return understand(host.fetch(admin_url.rstrip("/") + ENDPOINTS_PATH, timeout_s, headers), with_token=bool(token))
 
 
-def understand(response: Response) -> Reading:
-    """The reading in an answer, whatever it holds."""
+def understand(response: Response, *, with_token: bool = False) -> Reading:
+    """The reading in an answer, whatever it holds. `with_token`: it was asked with one."""
     if response.status is None:
         error = response.error or "no answer"
         if f"[Errno {errno.ECONNREFUSED}]" in error:
             return Reading(runs=False, trouble="no gateway runs there")
         return Reading(runs=True, trouble=f"the gateway does not answer ({error})")
+    if response.status == _UNAUTHORIZED:
+        why = _ASKED_WITH_ANOTHER if with_token else _ASKED_WITHOUT
+        return Reading(runs=True, trouble=f"the gateway does not tell its endpoints: {why}", refused=True)
     try:
         generation, endpoints = gateway_facts.endpoints(response)
     except gateway_facts.GatewayError as error:
@@ -187,10 +205,27 @@ def wait_ready(
         overtaken = reading.generation is not None and reading.generation > generation
         if overtaken or waited + delay > timeout_s:
             return Seen(
-                complete=False, detail=missing, waited_s=waited, unready=_unready(reading, generation, endpoints)
+                complete=False,
+                detail=missing,
+                waited_s=waited,
+                unready=_unready(reading, generation, endpoints),
+                refused=reading.refused,
             )
         time.sleep(delay)
         delay = min(_LAST_DELAY_S, delay * _BACK_OFF)
+
+
+def unseen(seen: Seen) -> str:
+    """What to say and to ask where not all endpoints were seen ready."""
+    if seen.refused:
+        return (
+            "The routes are published, but whether the gateway reaches what was started is not known: "
+            f"{seen.detail}. Then apply again."
+        )
+    return (
+        f"The gateway does not see what was started answer, {seen.waited_s:.0f} s after its routes were published: "
+        f"{seen.detail}. Can this host reach the address and port of the engine, and has it the engine's key?"
+    )
 
 
 def unready(reading: Reading, generation: int, endpoints: Sequence[str]) -> str | None:

@@ -331,9 +331,7 @@ def await_ready(module: AnsibleModule, host: Host, *, changed: bool) -> None:
     if not seen.complete:
         refuse_overtaken(module, host, changed=changed)
         module.fail_json(
-            msg="The gateway does not see what was started answer, "
-            f"{seen.waited_s:.0f} s after its routes were published: {seen.detail}. "
-            "Can this host reach the address and port of the engine, and has it the engine's key?",
+            msg=gateway_api.unseen(seen),
             changed=changed,
             generation=module.params["generation"],
             unready=list(seen.unready),

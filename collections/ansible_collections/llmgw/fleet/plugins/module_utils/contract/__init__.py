@@ -14,6 +14,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract.gateway impor
     EndpointHealth,
     GatewayFacts,
     PublishedBundle,
+    PublishedEndpoint,
 )
 from ansible_collections.llmgw.fleet.plugins.module_utils.contract.gpu import (
     DeviceProcess,
@@ -75,6 +76,7 @@ __all__ = [
     "ObservedUnit",
     "Probe",
     "PublishedBundle",
+    "PublishedEndpoint",
     "QuarantinedDevice",
     "RdmaGid",
     "RdmaPort",

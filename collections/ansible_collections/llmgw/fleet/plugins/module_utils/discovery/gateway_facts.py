@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a gateway host holds and sees (R11, P9): its published bundle, and the endpoints' states by its gateway.
 
-Private to llmgw. The bundle's routes stay where they are; only what identifies the bundle becomes a fact.
+Private to llmgw. Of the bundle only what identifies it and the endpoints of its routes become facts: where a node's
+units cannot be read, its routes stay as they were published.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ansible_collections.llmgw.fleet.plugins.module_utils.contract import (
     Finding,
     GatewayFacts,
     PublishedBundle,
+    PublishedEndpoint,
 )
 
 if TYPE_CHECKING:
@@ -36,9 +38,8 @@ def read_gateway(
     findings: list[Finding] = []
     published = None
     if bundle_path is not None:
-        text = host.read(bundle_path, _BUNDLE_LIMIT)
         try:
-            published = None if text is None else bundle(bundle_path, text)
+            published = _bundle_at(host, bundle_path)
         except GatewayError as error:
             published = PublishedBundle(bundle_path)
             findings.append(
@@ -59,9 +60,22 @@ def read_gateway(
         generation, health = endpoints(answer)
     except GatewayError as error:
         message = f"the gateway at {admin_url} does not tell its endpoints: {error}"
-        findings.append(_finding("gateway-refuses", message, "Check the admin token and the gateway's version."))
+        remedy = (
+            "With status 401, let llmgw_gateway_admin_token_file in the inventory name the file on this host that holds"
+            " the gateway's admin token; else check the gateway's version."
+        )
+        findings.append(_finding("gateway-refuses", message, remedy))
         return GatewayFacts(reachable=True, bundle=published), tuple(findings)
     return GatewayFacts(True, generation, health, published), tuple(findings)  # noqa: FBT003
+
+
+def _bundle_at(host: Host, path: str) -> PublishedBundle | None:
+    text = host.read(path, _BUNDLE_LIMIT)
+    if text is not None:
+        return bundle(path, text)
+    if host.exists(path):
+        raise GatewayError("it is there and cannot be read")
+    return None
 
 
 def bundle(path: str, text: bytes) -> PublishedBundle:
@@ -72,6 +86,43 @@ def bundle(path: str, text: bytes) -> PublishedBundle:
         generation=_whole(document.get("generation")),
         routes_digest=_text(document.get("routes_digest")),
         written_at=_number(document.get("written_at")),
+        endpoints=published_endpoints(document),
+    )
+
+
+def published_endpoints(document: dict[str, Any]) -> tuple[PublishedEndpoint, ...] | None:
+    """What the routes of a bundle lead to, sorted by id; None when any of it cannot be told."""
+    try:
+        found = [
+            _published(one, route["service"]) for route in document["routes"]["routes"] for one in route["endpoints"]
+        ]
+    except (KeyError, TypeError):
+        return None
+    if any(one is None for one in found):
+        return None
+    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.id))
+
+
+def _published(entry: dict[str, Any], service: object) -> PublishedEndpoint | None:
+    name, address, port = _text(entry["id"]), _text(entry["address"]), _whole(entry["port"])
+    if name is None or address is None or port is None or not isinstance(service, str):
+        return None
+    draining = entry.get("draining")
+    return PublishedEndpoint(
+        id=name,
+        service=service,
+        address=address,
+        port=port,
+        engine=_text(entry.get("engine")),
+        model=_text(entry.get("model")),
+        draining=draining if isinstance(draining, bool) else None,
+        health_path=_text(entry.get("health_path")),
+        models_path=_text(entry.get("models_path")),
+        process_digest=_text(entry.get("process_digest")),
+        api_key_env=_text(entry.get("api_key_env")),
+        device_class=_text(entry.get("device_class")),
+        devices=_whole(entry.get("devices")),
+        max_model_len=_whole(entry.get("max_model_len")),
     )
 
 
