@@ -95,8 +95,9 @@ def test_a_second_engine_gets_the_same_bytes_and_may_stream(gateway: RunningGate
             client.send(post(body, headers="x-trace: kept\r\n"))
             assert client.answer()[2] == DONE
     assert [seen.body for seen in good.requests] == bodies
-    (tried,) = bad.requests
-    again = next(seen for seen in good.requests if seen.body == tried.body)
-    assert [header for header in tried.headers if header[0] != "host"] == [
-        header for header in again.headers if header[0] != "host"
-    ]
+    assert bad.requests
+    for tried in bad.requests:
+        again = next(seen for seen in good.requests if seen.body == tried.body)
+        assert [header for header in tried.headers if header[0] != "host"] == [
+            header for header in again.headers if header[0] != "host"
+        ]
