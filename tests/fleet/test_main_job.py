@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
-def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("fleet")
     wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
     lab.inventory(folder / "hosts.yml", groups={"fleet": lab.hosts, "gateway": [GATEWAY]})
@@ -37,7 +38,10 @@ def site(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Site:
     made.catalog()
     made.playbook("prepare", timeout=280)
     made.playbook("gateway", timeout=280)
-    return made
+    yield made
+    made.catalog()
+    made.apply()
+    assert made.units() == {}, "the hosts are others' again"
 
 
 def test_three_services_with_six_replicas_are_planned_started_and_answer_the_official_client(site: Site) -> None:
