@@ -21,10 +21,10 @@ from llmgw.gateway.wire.stream import Tail
 
 if TYPE_CHECKING:
     from llmgw.gateway.admit.usage import Usage
-    from llmgw.gateway.asgi import RawHeaders
     from llmgw.gateway.exchange import Exchange
     from llmgw.gateway.routing.cost import Ask
     from llmgw.gateway.table import LiveEndpoint, Table
+    from llmgw.gateway.wire.raw import RawHeaders
     from llmgw.gateway.wire.upstream import Connection
 
 NO_BODY = frozenset({204, 304})

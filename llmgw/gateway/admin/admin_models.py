@@ -194,7 +194,9 @@ class TermsItem(BaseModel):
     prefill_s: float = Field(description="Its own prompt, without what the engine has in its cache.")
     decode_s: float = Field(description="Requests that run there and slow each other down.")
     kv_s: float = Field(description="How full the engine's KV cache is.")
-    risk_s: float = Field(description="The state of its cards, a planned stop, and failures of late.")
+    risk_s: float = Field(
+        description="Failed attempts there within half a minute, and seconds that the route table has for it."
+    )
     weight: float = Field(description="The endpoint's weight in the catalog.")
     cached_tokens: int = Field(description="Tokens of the prompt that it has seen before.")
     in_flight: int = Field(description="Requests that it had from this process.")

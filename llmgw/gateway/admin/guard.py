@@ -10,12 +10,11 @@ import base64
 import binascii
 import json
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from llmgw.errors import LlmgwError
 from llmgw.gateway.admin.admin_models import ErrorDetail, ErrorDocument
 from llmgw.gateway.admit.auth import bearer, is_secret
-from llmgw.gateway.asgi import Receive, Scope, Send
 from llmgw.gateway.processes.listen import Address
 from llmgw.gateway.table import Table
 
@@ -36,7 +35,7 @@ class Guard:
         """One request."""
         refused = self._judge(scope) if scope["type"] == "http" and scope["path"] not in OPEN_PATHS else None
         if refused is None:
-            await self._app(scope, receive, send)  # type: ignore[arg-type]
+            await self._app(scope, receive, send)
             return
         status, detail = refused
         body = json.dumps(ErrorDocument(error=detail).model_dump()).encode()

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from llmgw.gateway.wire.upstream import Connection
 
 if TYPE_CHECKING:
-    from llmgw.gateway.asgi import RawHeaders
     from llmgw.gateway.table import LiveEndpoint
+    from llmgw.gateway.wire.raw import RawHeaders
 
 MOST_BYTES = 1024 * 1024
 """An answer larger than this is none."""

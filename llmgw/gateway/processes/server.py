@@ -15,14 +15,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from llmgw.gateway.wire.answer import refused
+from llmgw.gateway.wire.client import HEAD_DEADLINE_S, MOST_HEAD_BYTES, MOST_SENT_AHEAD
 from llmgw.gateway.wire.refusal import HEAD_TOO_LARGE, UNREADABLE, Refusal
-
-MOST_SENT_AHEAD = 64
-"""Requests that one connection may send before the first is answered."""
-MOST_HEAD_BYTES = 64 * 1024
-"""Bytes of a request's head; what comes with its first read is not counted."""
-HEAD_DEADLINE_S = 30.0
-"""Seconds that a client may take for a request's head, and for its first one to begin."""
 
 
 class ClientProtocol(HttpToolsProtocol):

@@ -251,7 +251,7 @@ class EndpointCosts:
         self.due = -inf
 
     def holds(self, session: int) -> bool:
-        """Whether requests of this session, by its `hash`, went here of late."""
+        """Whether the newest requests with that session header, by the header's `hash`, went here."""
         return self.sessions.match((session,)) > 0
 
     def terms(self, ask: Ask, now: float, *, held: bool | None = None) -> Terms:

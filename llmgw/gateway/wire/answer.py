@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from llmgw.gateway.asgi import RawHeaders
 from llmgw.gateway.wire import anthropic_errors
+from llmgw.gateway.wire.raw import RawHeaders
 from llmgw.gateway.wire.refusal import Refusal
 
 JSON: Final = (b"content-type", b"application/json")

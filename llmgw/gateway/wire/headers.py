@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llmgw.gateway.asgi import RawHeaders
+from llmgw.gateway.wire.raw import RawHeaders
 from llmgw.gateway.wire.refusal import ENCODED_BODY, NO_WEBSOCKETS, TRANSFER_CODING, Refusal
 
 HOP_BY_HOP = frozenset(

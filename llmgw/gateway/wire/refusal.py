@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from llmgw.gateway.asgi import RawHeaders
+from llmgw.gateway.wire.raw import RawHeaders
 
 SHOWN_NAME = 120
 """Characters of a client's model name that a message repeats."""

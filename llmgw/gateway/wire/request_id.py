@@ -14,7 +14,7 @@ import re
 import secrets
 from typing import Final
 
-from llmgw.gateway.asgi import RawHeaders
+from llmgw.gateway.wire.raw import RawHeaders
 
 REQUEST_ID: Final = b"x-request-id"
 TRACEPARENT: Final = b"traceparent"

@@ -12,7 +12,7 @@ from typing import Protocol
 import httptools
 import structlog
 
-from llmgw.gateway.asgi import RawHeaders
+from llmgw.gateway.wire.raw import RawHeaders
 
 IDLE_LIMIT_S = 4.0
 """Engines close idle connections after 5 s (uvicorn, llama.cpp): the gateway closes first, to meet few closed ones."""
